@@ -1,0 +1,5 @@
+"""The API process: text and protocol.
+
+Process: api
+Step: none
+"""

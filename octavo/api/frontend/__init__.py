@@ -1,0 +1,5 @@
+"""Admission and output delivery. Never schedules.
+
+Process: api
+Step: none
+"""

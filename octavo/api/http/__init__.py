@@ -1,0 +1,5 @@
+"""Protocol in, protocol out. No serving logic.
+
+Process: api
+Step: none
+"""

@@ -1,0 +1,5 @@
+"""HTTP routes, one file per resource.
+
+Process: api
+Step: none
+"""

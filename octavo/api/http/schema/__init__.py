@@ -1,0 +1,5 @@
+"""Requests and answers of each protocol.
+
+Process: api
+Step: none
+"""

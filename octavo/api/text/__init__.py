@@ -1,0 +1,5 @@
+"""Text in and out of tokens.
+
+Process: api
+Step: none
+"""

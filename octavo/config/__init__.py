@@ -1,0 +1,5 @@
+"""Frozen values, one file per domain, and what the user may say.
+
+Process: shared
+Step: none
+"""

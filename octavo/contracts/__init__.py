@@ -1,0 +1,5 @@
+"""Every type that crosses a process boundary.
+
+Process: shared
+Step: none
+"""

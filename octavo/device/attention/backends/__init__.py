@@ -1,0 +1,5 @@
+"""Attention backends, one file each.
+
+Process: device
+Step: 2 execute
+"""

@@ -1,0 +1,5 @@
+"""Tokens to hidden states.
+
+Process: device
+Step: 2 execute
+"""

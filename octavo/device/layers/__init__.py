@@ -1,0 +1,5 @@
+"""Building blocks that hold weights.
+
+Process: device
+Step: 2 execute
+"""

@@ -1,0 +1,5 @@
+"""Checkpoints to parameters.
+
+Process: device
+Step: none
+"""

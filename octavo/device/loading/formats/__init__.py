@@ -1,0 +1,5 @@
+"""Weight formats, one file each.
+
+Process: device
+Step: none
+"""

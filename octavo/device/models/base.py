@@ -1,0 +1,36 @@
+"""What a model must provide."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+from octavo.device.attention.interface import AttentionBackend, AttentionSpec, ForwardContext
+
+
+class CausalModel(Protocol):
+    """A decoder that turns tokens into hidden states, and hidden states into logits.
+
+    T tokens this step, S positions that sample, V vocabulary.
+    """
+
+    def forward(self, token_ids: Tensor, positions: Tensor, ctx: ForwardContext) -> Tensor:
+        """Return hidden states.
+
+        Shapes:
+            token_ids: [T] int64
+            positions: [T] int64
+            returns: [T, hidden_size]
+        """
+
+    def compute_logits(self, hidden: Tensor) -> Tensor:
+        """Return logits in float32.
+
+        Shapes:
+            hidden: [S, hidden_size]
+            returns: [S, V]
+        """
+
+    def attention_layers(self) -> list[tuple[AttentionSpec, AttentionBackend]]:
+        """Spec and chosen backend of each attention layer, in order of layer number."""

@@ -1,0 +1,5 @@
+"""Weight and activation formats.
+
+Process: device
+Step: 2 execute
+"""

@@ -1,0 +1,5 @@
+"""Quantization schemes, one file each.
+
+Process: device
+Step: 2 execute
+"""

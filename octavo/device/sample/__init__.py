@@ -1,0 +1,5 @@
+"""Hidden states to tokens.
+
+Process: device
+Step: 3 sample
+"""

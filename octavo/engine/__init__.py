@@ -1,0 +1,5 @@
+"""The iteration loop: schedule, execute, sample, update.
+
+Process: engine
+Step: all
+"""

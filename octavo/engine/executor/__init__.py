@@ -1,0 +1,5 @@
+"""The only code that knows how many workers exist.
+
+Process: engine
+Step: 2 and 3
+"""

@@ -1,0 +1,5 @@
+"""Block accounting: integers only, no tensors.
+
+Process: engine
+Step: 1 and 4
+"""

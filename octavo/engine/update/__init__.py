@@ -1,0 +1,5 @@
+"""Apply what the device produced.
+
+Process: engine
+Step: 4 update
+"""

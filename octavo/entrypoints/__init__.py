@@ -1,0 +1,5 @@
+"""What a person runs: the command line and the offline class.
+
+Process: top
+Step: none
+"""

@@ -1,0 +1,5 @@
+"""The octavo command, one file per sub-command.
+
+Process: top
+Step: none
+"""

@@ -1,0 +1,30 @@
+"""Every environment variable that octavo reads, typed, in one table.
+
+They are for deployment and debugging, never for behaviour.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the environment says, read once at start."""
+
+    cache_dir: Path
+    """``OCTAVO_CACHE``: folder for models fetched by octavo, default ``~/.cache/octavo``."""
+
+    api_key: str | None
+    """``OCTAVO_API_KEY``: bearer key, where a command line would show it to other users."""
+
+
+def read_environment() -> Environment:
+    """Read the table above from ``os.environ``."""
+    cache = os.environ.get("OCTAVO_CACHE") or "~/.cache/octavo"
+    return Environment(
+        cache_dir=Path(cache).expanduser(),
+        api_key=os.environ.get("OCTAVO_API_KEY") or None,
+    )

@@ -1,0 +1,81 @@
+"""The exception tree: who can act decides the class."""
+
+from __future__ import annotations
+
+
+class OctavoError(Exception):
+    """Base of every error that octavo raises on purpose."""
+
+
+class RequestRefused(OctavoError):
+    """The request is wrong; the client can change it. That request ends, no other.
+
+    ``param`` names the field, ``status`` is the HTTP status it maps to, ``code`` the
+    machine-readable reason of the OpenAI error body.
+    """
+
+    status: int = 400
+    kind: str = "invalid_request_error"
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.code = code
+
+
+class NotFound(RequestRefused):
+    """The request names something that is not here."""
+
+    status = 404
+    kind = "not_found_error"
+
+
+class Overloaded(RequestRefused):
+    """The server's queue is full; the same request may be sent again after ``retry_after_s``."""
+
+    status = 429
+    kind = "rate_limit_error"
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message, code="overloaded")
+        self.retry_after_s = retry_after_s
+
+
+class PromptTooLong(RequestRefused):
+    """Prompt and answer do not fit into the model's context."""
+
+    def __init__(
+        self, *, num_prompt_tokens: int, max_tokens: int, limit: int, param: str = "prompt"
+    ) -> None:
+        super().__init__(
+            f"prompt has {num_prompt_tokens} tokens and max_tokens is {max_tokens}, "
+            f"but the model's context holds {limit}. Shorten the prompt by "
+            f"{num_prompt_tokens + max_tokens - limit} tokens or lower max_tokens.",
+            param=param,
+            code="context_length_exceeded",
+        )
+
+
+class OperatorError(OctavoError):
+    """The setup is wrong; the operator can change it. One line, exit code 2."""
+
+
+class ConfigError(OperatorError):
+    """An option has a value that cannot work."""
+
+    def __init__(self, option: str, value: object, *, want: str, fix: str) -> None:
+        super().__init__(f"{option}={value!r}: {want}. {fix}")
+        self.option = option
+
+
+class CheckpointError(OperatorError):
+    """A model file is missing, cut off, foreign, or does not fit its configuration."""
+
+
+class Unsupported(OperatorError):
+    """A model or device asks for something octavo does not have; the message says what it has."""
+
+
+class EngineDied(OctavoError):
+    """The engine process ended while requests were running; nothing can be served any more."""

@@ -1,0 +1,5 @@
+"""Hardware facts, chosen once.
+
+Process: shared
+Step: none
+"""

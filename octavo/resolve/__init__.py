@@ -1,0 +1,5 @@
+"""What the user said to what will run.
+
+Process: shared
+Step: none
+"""

@@ -1,0 +1,5 @@
+"""Fakes that tests and benchmarks share.
+
+Process: shared
+Step: none
+"""

@@ -1,0 +1,5 @@
+"""Bytes between processes; knows no message type.
+
+Process: shared
+Step: none
+"""
