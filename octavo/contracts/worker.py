@@ -23,7 +23,8 @@ class WorkerInit(Message, frozen=True):
 class WorkerAPI(Protocol):
     """A worker, as its executor sees it.
 
-    Calls come from one thread, in this order: load, kv_cache_specs, measure_memory, allocate, warm_up; then execute and sample in turns.
+    Calls come from one thread, in this order: load, kv_cache_specs, measure_memory, allocate,
+    warm_up; then execute and sample in turns.
     """
 
     def load(self) -> None:
