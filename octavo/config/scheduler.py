@@ -45,3 +45,12 @@ class SchedulerConfig:
                 want="must be fcfs or priority",
                 fix="Use --scheduling-policy fcfs.",
             )
+
+    @property
+    def max_rows(self) -> int:
+        """Row numbers the engine may give out, from 0.
+
+        Twice the requests of a step: one that has ended keeps its row until its last plan is
+        updated.
+        """
+        return 2 * self.max_num_seqs
