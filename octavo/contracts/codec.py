@@ -71,5 +71,8 @@ class Codec(Generic[T]):
     def _put_back(self, wanted: type, value: Any) -> object:  # Any: decoded, checked below
         if wanted is not np.ndarray and getattr(wanted, "__origin__", None) is not np.ndarray:
             raise TypeError(f"{wanted} is no message field")
-        code, shape, index = value
-        return np.frombuffer(self._buffers[index], dtype=_DTYPES[code]).reshape(shape)
+        try:
+            code, shape, index = value
+            return np.frombuffer(self._buffers[index], dtype=_DTYPES[code]).reshape(shape)
+        except LookupError as error:
+            raise ValueError(f"array {value} is not among {len(self._buffers)} frames") from error

@@ -1,0 +1,45 @@
+"""The environment is read in one place, and an empty variable is an unset one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from octavo.kit.env import read_environment
+
+
+def test_without_variables_there_are_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OCTAVO_CACHE", raising=False)
+    monkeypatch.delenv("OCTAVO_API_KEY", raising=False)
+
+    environment = read_environment()
+
+    assert environment.cache_dir == Path.home() / ".cache" / "octavo"
+    assert environment.api_key is None
+
+
+def test_variables_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path))
+    monkeypatch.setenv("OCTAVO_API_KEY", "secret")
+
+    environment = read_environment()
+
+    assert environment.cache_dir == tmp_path
+    assert environment.api_key == "secret"
+
+
+def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", "")
+    monkeypatch.setenv("OCTAVO_API_KEY", "")
+
+    environment = read_environment()
+
+    assert environment.cache_dir == Path.home() / ".cache" / "octavo"
+    assert environment.api_key is None
+
+
+def test_a_home_folder_in_a_path_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", "~/models")
+
+    assert read_environment().cache_dir == Path.home() / "models"
