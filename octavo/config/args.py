@@ -6,7 +6,7 @@ Flags, help and reference pages are made from these fields and their docstrings
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class EngineArgs:
     download_dir: str | None = None
     """Folder for files fetched from the hub."""
 
-    served_model_name: tuple[str, ...] = ()
+    served_model_name: tuple[str, ...] = field(default=(), metadata={"nargs": "+"})
     """Names that requests may use for the model; the first is the one that answers carry."""
 
     max_model_len: int | None = None

@@ -1,0 +1,301 @@
+"""Dataclass fields to command-line flags, values and help.
+
+A field called ``max_model_len`` is the flag ``--max-model-len``; ``model`` is also the positional
+argument. ``--config file.yaml`` holds the same names; what the command line says wins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar, cast, overload
+
+from octavo.kit.errors import ConfigError
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+POSITIONAL = "model"
+"""Fields of this name may also be given without a flag."""
+
+_SUFFIXES = {
+    "": 1,
+    **{letter: 1000 ** (place + 1) for place, letter in enumerate("kmgt")},
+    **{letter: 1024 ** (place + 1) for place, letter in enumerate("KMGT")},
+    **{f"{letter}iB": 1024 ** (place + 1) for place, letter in enumerate("KMGT")},
+    **{f"{letter}B": 1000 ** (place + 1) for place, letter in enumerate("KMGT")},
+}
+_WITH_SUFFIX = ("_bytes", "_len", "_tokens")
+
+
+@overload
+def parse(argv: Sequence[str], a: type[A], /, *, prog: str, about: str = "") -> tuple[A]: ...
+@overload
+def parse(
+    argv: Sequence[str], a: type[A], b: type[B], /, *, prog: str, about: str = ""
+) -> tuple[A, B]: ...
+@overload
+def parse(
+    argv: Sequence[str], a: type[A], b: type[B], c: type[C], /, *, prog: str, about: str = ""
+) -> tuple[A, B, C]: ...
+def parse(
+    argv: Sequence[str], /, *classes: type[Any], prog: str, about: str = ""
+) -> tuple[Any, ...]:  # Any: the overloads give the types
+    """Return one instance per class from flags and, where ``--config`` names one, a YAML file.
+
+    Raises:
+        ConfigError: a flag or key is not known, or a value is not of its kind.
+        SystemExit: ``--help`` was asked for; it has been printed.
+    """
+    parser = _Parser(prog=prog, description=about, allow_abbrev=False)
+    wants_help = any(word in ("-h", "--help") for word in argv)
+    for cls in classes:
+        add_arguments(parser, cls, documented=wants_help)
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        default=argparse.SUPPRESS,
+        help="YAML file with any of these options; the command line wins.",
+    )
+    said = parser.parse_known([_dashed(word) for word in argv])
+    _merge_positional(said)
+    path = said.pop("config", None)
+    if path is not None:
+        said = {**_from_file(Path(path), classes), **said}
+    return tuple(build(cls, said) for cls in classes)
+
+
+def add_arguments(
+    parser: argparse.ArgumentParser, cls: type[Any], *, documented: bool = True
+) -> None:
+    """Add a flag per field of ``cls``; help comes from the string under the field."""
+    docs = field_docs(cls) if documented else {}
+    group = parser.add_argument_group((cls.__doc__ or cls.__name__).splitlines()[0].rstrip("."))
+    for field in fields(cls):
+        options = {**_options(field), "help": _help(field, docs), "default": argparse.SUPPRESS}
+        group.add_argument(_flag(field.name), dest=field.name, **options)
+        if field.name == POSITIONAL:
+            group.add_argument(
+                _positional_dest(field.name),
+                nargs="?",
+                metavar="MODEL",
+                default=argparse.SUPPRESS,
+                help="The same as --model.",
+            )
+
+
+def build(cls: type[A], said: Mapping[str, object]) -> A:
+    """Make an instance from those of ``said`` that are its fields."""
+    names = {field.name for field in fields(cast(Any, cls))}  # Any: every cls is a dataclass
+    return cls(**{name: value for name, value in said.items() if name in names})
+
+
+def field_docs(cls: type[Any]) -> dict[str, str]:
+    """Return the string under each field of a dataclass, read from its source."""
+    path = sys.modules[cls.__module__].__file__
+    assert path is not None
+    tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    docs: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef) or node.name != cls.__name__:
+            continue
+        for item, after in zip(node.body, node.body[1:], strict=False):
+            match item, after:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    docs[name] = " ".join(text.split())
+    return docs
+
+
+def read_count(option: str, text: str) -> int:
+    """Read a whole number; k, M, G, T stand for powers of 1000 (lower) or 1024 (upper case).
+
+    Raises:
+        ConfigError: the text is something else.
+    """
+    number = text.rstrip("kmgtKMGTiB")
+    factor = _SUFFIXES.get(text[len(number) :], 1)
+    try:
+        value = float(number) * factor if factor > 1 else int(text)
+        count = int(value)
+    except (ValueError, OverflowError):
+        value, count = 0, -1
+    if value != count:
+        raise ConfigError(
+            option,
+            text,
+            want="must be a whole number, such as 4096, 8k (8000), 4K (4096) or 2G",
+            fix=f"Use {_flag(option)} 4096.",
+        )
+    return count
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with errors that say what was meant."""
+
+    def parse_known(self, words: list[str]) -> dict[str, Any]:
+        """Parse, and name the nearest flag for one that is not known."""
+        known, unknown = self.parse_known_args(words)
+        if unknown:
+            flags = list(self._option_string_actions)
+            word = next((word for word in unknown if word.startswith("-")), unknown[0])
+            raise _unknown("argument", word.split("=")[0], flags, self.prog)
+        return vars(known)
+
+    def error(self, message: str) -> NoReturn:
+        option, _, reason = message.removeprefix("argument ").partition(": ")
+        raise ConfigError(
+            "argument", option, want=reason or "is not understood", fix=f"See {self.prog} --help."
+        )
+
+
+def _unknown(kind: str, word: str, known: list[str], where: str) -> ConfigError:
+    near = get_close_matches(word, known, n=1)
+    return ConfigError(
+        kind,
+        word,
+        want=f"is not known to {where}",
+        fix=f"Did you mean {near[0]}?" if near else f"See {where} --help.",
+    )
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _positional_dest(name: str) -> str:
+    return f"{name}_"
+
+
+def _dashed(word: str) -> str:
+    """Accept ``--max_model_len`` for ``--max-model-len``."""
+    if not word.startswith("--"):
+        return word
+    flag, equals, value = word.partition("=")
+    return flag.replace("_", "-") + equals + value
+
+
+def _merge_positional(said: dict[str, Any]) -> None:
+    given = said.pop(_positional_dest(POSITIONAL), None)
+    if given is None:
+        return
+    if said.setdefault(POSITIONAL, given) != given:
+        raise ConfigError(
+            POSITIONAL,
+            said[POSITIONAL],
+            want=f"was given twice, the other is {given!r}",
+            fix="Give the model once.",
+        )
+
+
+def _kind(field: Field[Any]) -> str:
+    return str(field.type).removesuffix(" | None")
+
+
+def _reader(field: Field[Any]) -> Callable[[str], object]:
+    """How the text of a flag becomes the value of its field."""
+    name = field.name
+
+    def whole(text: str) -> int:
+        if name.endswith(_WITH_SUFFIX):
+            return read_count(name, text)
+        return _number(name, text, int, "a whole number")
+
+    def real(text: str) -> float:
+        return _number(name, text, float, "a number")
+
+    readers: dict[str, Callable[[str], object]] = {
+        "int": whole,
+        "float": real,
+        "str": str,
+        "tuple[str, ...]": str,
+        "tuple[int, ...]": whole,
+    }
+    return readers[_kind(field)]
+
+
+def _number(name: str, text: str, kind: Callable[[str], A], what: str) -> A:
+    try:
+        return kind(text)
+    except ValueError:
+        raise ConfigError(
+            name, text, want=f"must be {what}", fix=f"Change the value of {_flag(name)}."
+        ) from None
+
+
+def _options(field: Field[Any]) -> dict[str, Any]:  # Any: what add_argument takes
+    if _kind(field) == "bool":
+        return {"action": argparse.BooleanOptionalAction}
+    metavar = _kind(field).removeprefix("tuple[").split(",")[0].upper()
+    if not _kind(field).startswith("tuple"):
+        return {"type": _reader(field), "metavar": metavar}
+    nargs = field.metadata.get("nargs")
+    if nargs is None:
+        return {"action": _Append, "type": _reader(field), "metavar": metavar}
+    return {"action": _Append, "type": _reader(field), "metavar": metavar, "nargs": nargs}
+
+
+class _Append(argparse.Action):
+    """Collect into a tuple, over all uses of the flag."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 (argparse's interface)
+        namespace: argparse.Namespace,
+        values: Any,  # Any: as in argparse
+        option_string: str | None = None,  # noqa: ARG002 (argparse's interface)
+    ) -> None:
+        more = values if isinstance(values, list) else [values]
+        setattr(namespace, self.dest, (*getattr(namespace, self.dest, ()), *more))
+
+
+def _help(field: Field[Any], docs: dict[str, str]) -> str:
+    text = docs.get(field.name, "")
+    if field.default not in (None, MISSING, ()):
+        text = f"{text} Default: {field.default}."
+    return text.replace("%", "%%")
+
+
+def _from_file(path: Path, classes: tuple[type[Any], ...]) -> dict[str, object]:
+    """Read a YAML file of flags. The reader, and with it the YAML library, loads only here."""
+    known = {field.name: field for cls in classes for field in fields(cls)}
+    said: dict[str, object] = {}
+    for key, value in import_module("octavo.config.file").read_yaml(path).items():
+        name = key.lstrip("-").replace("-", "_")
+        if name not in known:
+            raise _unknown("key", name, list(known), str(path))
+        if value is not None:
+            said[name] = _typed(known[name], value)
+    return said
+
+
+def _typed(field: Field[Any], value: object) -> object:
+    """Give a YAML value the type of its field, by the same reading as on the command line."""
+    kind = _kind(field)
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise ConfigError(
+                field.name, value, want="must be true or false", fix="Change it in the file."
+            )
+        return value
+    if kind.startswith("tuple"):
+        items = value if isinstance(value, list) else [value]
+        return tuple(_reader(field)(_scalar(field.name, item)) for item in items)
+    return _reader(field)(_scalar(field.name, value))
+
+
+def _scalar(name: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ConfigError(
+            name, value, want="must be a number or a text", fix="Change it in the file."
+        )
+    return str(value)
