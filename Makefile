@@ -53,6 +53,7 @@ check: setup ## ruff, mypy, import contract, sizes, spelling (under 20 s)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/check_sizes.py
+	@$(BIN)/python tools/check_files.py
 	@$(BIN)/codespell
 	@echo "all checks passed"
 
