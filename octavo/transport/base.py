@@ -10,17 +10,31 @@ from typing import Protocol
 Frames = list[bytes | memoryview]
 
 
+class PeerGone(ConnectionError):
+    """The other end has closed or its process has ended; nothing more will come."""
+
+
 class FrontendEnd(Protocol):
     """The API process's end. Used from one event loop."""
 
     async def send(self, frames: Frames) -> None:
-        """Hand one message to the engine; never waits for the engine to read it."""
+        """Hand one message to the engine; never waits for the engine to read it.
+
+        Before the engine has connected, messages are kept for it.
+
+        Raises:
+            PeerGone: the engine was there and has ended.
+        """
 
     async def receive(self) -> Frames:
-        """Wait for the next message of the engine."""
+        """Wait for the next message of the engine.
+
+        Raises:
+            PeerGone: the engine was there and has ended; all it sent has been received.
+        """
 
     def close(self) -> None:
-        """Release the channel; idempotent."""
+        """Release the channel; idempotent. Messages already sent still arrive."""
 
 
 class EngineEnd(Protocol):
@@ -36,4 +50,4 @@ class EngineEnd(Protocol):
         """
 
     def close(self) -> None:
-        """Release the channel; idempotent."""
+        """Release the channel; idempotent. Messages already sent still arrive."""
