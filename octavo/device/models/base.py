@@ -7,6 +7,12 @@ from typing import Protocol
 from torch import Tensor
 
 from octavo.device.attention.interface import AttentionBackend, AttentionSpec, ForwardContext
+from octavo.kit.extension import ExtensionPoint
+
+MODEL_FILES = ExtensionPoint(
+    group="octavo.models", package="octavo.device.models", attribute="MODELS"
+)
+"""One file per ``model_type``; its ``MODELS`` maps architectures to classes."""
 
 
 class CausalModel(Protocol):

@@ -1,0 +1,5 @@
+"""Groups and collectives.
+
+Process: device
+Step: 2 and 3
+"""

@@ -1,0 +1,83 @@
+"""Build the model on the device, fill it from its checkpoint, and check that nothing is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from octavo.config.model import ModelConfig
+from octavo.config.octavo import OctavoConfig
+from octavo.device.attention.select import BackendChooser
+from octavo.device.layers.build import Build
+from octavo.device.layers.linear import Linear
+from octavo.device.loading.formats.base import FORMATS, WeightFormat
+from octavo.device.loading.weights import WeightTargets
+from octavo.device.models.base import MODEL_FILES
+from octavo.device.quantization.base import quant_method
+from octavo.kit.errors import Unsupported
+
+Progress = Callable[[int, int], None]
+"""Called with bytes filled so far, and bytes in all."""
+
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+def load_model(
+    config: OctavoConfig, device: torch.device, progress: Progress | None = None
+) -> nn.Module:
+    """Return the model on ``device``, complete and ready to run without gradients.
+
+    Raises:
+        Unsupported: no model file or attention backend fits the configuration.
+        CheckpointError: weights are missing, left over, misshapen or unreadable.
+    """
+    chooser = BackendChooser(config.attention_backend, exact=config.numerics == "exact")
+    build = Build(
+        dtype=DTYPES[config.model.dtype],
+        method=quant_method(config.model.quantization),
+        backend_for=chooser.backend_for,
+    )
+    with torch.no_grad(), torch.device(device):
+        model: nn.Module = _model_class(config.model)(config.model, build)
+    with torch.no_grad():
+        _fill(model, config.model, progress or _silent)
+        for layer in model.modules():
+            if isinstance(layer, Linear):
+                layer.process_after_load()
+    return model.eval().requires_grad_(requires_grad=False)
+
+
+def _model_class(config: ModelConfig) -> Callable[[ModelConfig, Build], nn.Module]:
+    if config.model_type not in MODEL_FILES.names():
+        raise Unsupported(
+            f"model_type {config.model_type!r}: octavo has {', '.join(MODEL_FILES.names())}"
+        )
+    classes: dict[str, type[nn.Module]] = MODEL_FILES.load(config.model_type)
+    if config.architecture not in classes:
+        raise Unsupported(
+            f"architecture {config.architecture!r} of model_type {config.model_type!r}: "
+            f"octavo has {', '.join(sorted(classes))}"
+        )
+    return classes[config.architecture]
+
+
+def _fill(model: nn.Module, config: ModelConfig, progress: Progress) -> None:
+    tied = frozenset({"lm_head.weight"} if config.tie_word_embeddings else ())
+    targets = WeightTargets.of(model, model.weights, tied=tied)
+    weight_format: WeightFormat = FORMATS.load(config.weight_format)
+    done, total = 0, targets.total_bytes
+    progress(done, total)
+    for weight in weight_format.weights(config, targets.shapes()):
+        done += targets.store(weight)
+        progress(done, total)
+    targets.check_complete(config.path)
+
+
+def _silent(done: int, total: int) -> None:
+    """Show nothing."""
