@@ -70,6 +70,9 @@ class AttentionBackend(Protocol):
     understands: ClassVar[frozenset[str]]
     """Spec fields that the backend reads; other fields must have their defaults."""
 
+    def __init__(self, spec: AttentionSpec) -> None:
+        """Serve the layers that have this spec."""
+
     @classmethod
     def refuses(cls, spec: AttentionSpec) -> str | None:
         """Why this backend cannot serve ``spec``, or None when it can."""

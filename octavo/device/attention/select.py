@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
+import logging
+from dataclasses import dataclass, field, fields
 
 from octavo.device.attention.interface import AttentionBackend, AttentionSpec
 from octavo.kit.errors import Unsupported
 from octavo.kit.extension import ExtensionPoint
+
+logger = logging.getLogger(__name__)
 
 BACKENDS = ExtensionPoint(
     group="octavo.attention_backends",
@@ -44,11 +47,13 @@ class BackendChooser:
                 f"attention_backend={self.preferred!r}: octavo has {', '.join(names)}. "
                 "Name one of them with --attention-backend."
             )
-        refusals = []
+        refusals: list[str] = []
         for name in sorted(names, key=lambda name: name != self.preferred):
             backend: type[AttentionBackend] = BACKENDS.load(name)
             reason = refusal(backend, spec, exact=self.exact)
             if reason is None:
+                for refused in refusals:
+                    logger.warning("attention backend %s serves instead of %s", name, refused)
                 return backend
             refusals.append(f"{name} ({reason})")
         raise Unsupported(f"no attention backend fits {spec}: {'; '.join(refusals)}")
@@ -57,7 +62,7 @@ class BackendChooser:
 def refusal(backend: type[AttentionBackend], spec: AttentionSpec, *, exact: bool) -> str | None:
     """Why ``backend`` cannot serve ``spec``, or None. What it does not understand, it cannot."""
     for item in fields(spec):
-        if item.name in backend.understands or item.default is MISSING:
+        if item.name in backend.understands:
             continue
         value = getattr(spec, item.name)
         if value != item.default:

@@ -26,5 +26,5 @@ class Group:
             )
 
     def share(self, size: int) -> int:
-        """This rank's part of a dimension that the group splits."""
+        """Return one rank's part of a dimension that the group splits."""
         return size // self.size

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor, nn
 
+from octavo.config.model import ModelConfig
 from octavo.device.attention.interface import AttentionSpec, ForwardContext
 from octavo.device.layers.build import Build
 from octavo.device.layers.linear import column_parallel, row_parallel
 from octavo.device.layers.norm import RMSNorm
 from octavo.device.layers.rotary import Rotation
 from octavo.device.ops.rotate import rotate
-
-
-@dataclass(frozen=True, slots=True)
-class Heads:
-    """How a layer's width is cut into heads."""
-
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
 
 
 class SelfAttention(nn.Module):
@@ -31,32 +21,33 @@ class SelfAttention(nn.Module):
 
     def __init__(
         self,
+        config: ModelConfig,
+        layer: int,
         build: Build,
         *,
-        layer: int,
-        hidden_size: int,
-        heads: Heads,
-        window: int | None = None,
-        qkv_bias: bool = False,
-        output_bias: bool = False,
         head_norms: tuple[RMSNorm, RMSNorm] | None = None,
     ) -> None:
         super().__init__()
         self.layer = layer
         self.spec = AttentionSpec(
-            num_heads=build.tensor.share(heads.num_heads),
-            num_kv_heads=build.tensor.share(heads.num_kv_heads),
-            head_size=heads.head_size,
+            num_heads=build.tensor.share(config.num_heads),
+            num_kv_heads=build.tensor.share(config.num_kv_heads),
+            head_size=config.head_size,
             dtype=build.dtype,
-            scale=heads.head_size**-0.5,
-            sliding_window=window,
+            scale=config.head_size**-0.5,
+            sliding_window=config.layers[layer].window,
         )
         self.backend = build.backend_for(self.spec)
-        size = heads.head_size
-        shards = (heads.num_heads * size, heads.num_kv_heads * size, heads.num_kv_heads * size)
-        self.qkv_proj = column_parallel(hidden_size, shards, build, bias=qkv_bias)
-        self.o_proj = row_parallel(heads.num_heads * size, hidden_size, build, bias=output_bias)
-        self.q_norm, self.k_norm = head_norms or (None, None)
+        width, kv_width = (n * config.head_size for n in (config.num_heads, config.num_kv_heads))
+        shards = (width, kv_width, kv_width)
+        self.qkv_proj = column_parallel(
+            config.hidden_size, shards, build, bias=config.attention_bias
+        )
+        self.o_proj = row_parallel(width, config.hidden_size, build, bias=config.output_bias)
+        self.q_norm: RMSNorm | None = None
+        self.k_norm: RMSNorm | None = None
+        if head_norms is not None:
+            self.q_norm, self.k_norm = head_norms
 
     def forward(self, rotation: Rotation, hidden: Tensor, ctx: ForwardContext) -> Tensor:
         spec = self.spec

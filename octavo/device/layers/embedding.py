@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from octavo.device.layers.build import Build
 from octavo.device.ops.matmul import linear
@@ -19,7 +19,7 @@ class TokenEmbedding(nn.Module):
         self.weight = nn.Parameter(weight, requires_grad=False)
 
     def forward(self, token_ids: Tensor) -> Tensor:
-        return F.embedding(token_ids, self.weight)
+        return functional.embedding(token_ids, self.weight)
 
 
 class LMHead(nn.Module):

@@ -12,9 +12,9 @@ from octavo.config.octavo import OctavoConfig
 from octavo.device.attention.select import BackendChooser
 from octavo.device.layers.build import Build
 from octavo.device.layers.linear import Linear
-from octavo.device.loading.formats.base import FORMATS, WeightFormat
+from octavo.device.loading.interface import FORMATS, WeightFormat
 from octavo.device.loading.weights import WeightTargets
-from octavo.device.models.base import MODEL_FILES
+from octavo.device.models.base import MODEL_FILES, ModelClass
 from octavo.device.quantization.base import quant_method
 from octavo.kit.errors import Unsupported
 
@@ -43,22 +43,24 @@ def load_model(
         method=quant_method(config.model.quantization),
         backend_for=chooser.backend_for,
     )
+    model_class = _model_class(config.model)
     with torch.no_grad(), torch.device(device):
-        model: nn.Module = _model_class(config.model)(config.model, build)
+        model = model_class(config.model, build)
+    targets = WeightTargets.of(model, model_class.weights, tied=_tied(config.model))
     with torch.no_grad():
-        _fill(model, config.model, progress or _silent)
+        _fill(targets, config.model, progress or _silent)
         for layer in model.modules():
             if isinstance(layer, Linear):
                 layer.process_after_load()
     return model.eval().requires_grad_(requires_grad=False)
 
 
-def _model_class(config: ModelConfig) -> Callable[[ModelConfig, Build], nn.Module]:
+def _model_class(config: ModelConfig) -> ModelClass:
     if config.model_type not in MODEL_FILES.names():
         raise Unsupported(
             f"model_type {config.model_type!r}: octavo has {', '.join(MODEL_FILES.names())}"
         )
-    classes: dict[str, type[nn.Module]] = MODEL_FILES.load(config.model_type)
+    classes: dict[str, ModelClass] = MODEL_FILES.load(config.model_type)
     if config.architecture not in classes:
         raise Unsupported(
             f"architecture {config.architecture!r} of model_type {config.model_type!r}: "
@@ -67,9 +69,11 @@ def _model_class(config: ModelConfig) -> Callable[[ModelConfig, Build], nn.Modul
     return classes[config.architecture]
 
 
-def _fill(model: nn.Module, config: ModelConfig, progress: Progress) -> None:
-    tied = frozenset({"lm_head.weight"} if config.tie_word_embeddings else ())
-    targets = WeightTargets.of(model, model.weights, tied=tied)
+def _tied(config: ModelConfig) -> frozenset[str]:
+    return frozenset({"lm_head.weight"} if config.tie_word_embeddings else ())
+
+
+def _fill(targets: WeightTargets, config: ModelConfig, progress: Progress) -> None:
     weight_format: WeightFormat = FORMATS.load(config.weight_format)
     done, total = 0, targets.total_bytes
     progress(done, total)

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor, nn
 
 from octavo.device.layers.linear import Linear
 from octavo.device.layers.weight_map import WeightMap
-from octavo.device.loading.formats.base import Weight
+from octavo.device.loading.interface import Weight
 from octavo.kit.errors import CheckpointError
 
 _NEEDLESS = re.compile(r"\.rotary_emb\.inv_freq$|\.masked_bias$")
@@ -50,7 +51,7 @@ class WeightTargets:
 
     @property
     def total_bytes(self) -> int:
-        """Size of all places. [bytes]"""
+        """Size of all places [bytes]."""
         return sum(place.nbytes for place in self._places.values())
 
     def store(self, weight: Weight) -> int:
@@ -99,4 +100,4 @@ def _slices(layer: nn.Module, parameter: Tensor) -> Iterator[Tensor]:
     if not isinstance(layer, Linear):
         yield parameter.data
         return
-    yield from parameter.data.split(list(layer.shard_sizes))
+    yield from torch.split(parameter.data, list(layer.shard_sizes))

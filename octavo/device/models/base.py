@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from octavo.config.model import ModelConfig
 from octavo.device.attention.interface import AttentionBackend, AttentionSpec, ForwardContext
+from octavo.device.layers.build import Build
+from octavo.device.layers.weight_map import WeightMap
 from octavo.kit.extension import ExtensionPoint
 
 MODEL_FILES = ExtensionPoint(
     group="octavo.models", package="octavo.device.models", attribute="MODELS"
 )
 """One file per ``model_type``; its ``MODELS`` maps architectures to classes."""
+
+
+class ModelClass(Protocol):
+    """A class in ``MODELS``: builds the layers of a config, and names their weights."""
+
+    weights: ClassVar[WeightMap]
+
+    def __call__(self, config: ModelConfig, build: Build, /) -> nn.Module:
+        """Return the model, its parameters allocated and not filled."""
 
 
 class CausalModel(Protocol):

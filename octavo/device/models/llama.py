@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from torch import Tensor, nn
 
 from octavo.config.model import ModelConfig
 from octavo.device.attention.interface import AttentionBackend, AttentionSpec, ForwardContext
-from octavo.device.layers.attention import Heads, SelfAttention
+from octavo.device.layers.attention import SelfAttention
 from octavo.device.layers.block import DecoderBlock
 from octavo.device.layers.build import Build
 from octavo.device.layers.embedding import LMHead, TokenEmbedding
@@ -22,22 +21,8 @@ from octavo.device.layers.weight_map import HF_DECODER, WeightMap, shards
 def llama_block(config: ModelConfig, layer: int, build: Build) -> DecoderBlock:
     """Pre-norm block; a window and biases where the config has them."""
     return DecoderBlock(
-        attention=SelfAttention(
-            build,
-            layer=layer,
-            hidden_size=config.hidden_size,
-            heads=Heads(config.num_heads, config.num_kv_heads, config.head_size),
-            window=config.layers[layer].window,
-            qkv_bias=config.attention_bias,
-            output_bias=config.output_bias,
-        ),
-        mlp=GatedMLP(
-            config.hidden_size,
-            config.intermediate_size,
-            build,
-            activation=config.hidden_act,
-            bias=config.mlp_bias,
-        ),
+        attention=SelfAttention(config, layer, build),
+        mlp=GatedMLP(config, build),
         norms=PreNorms(config.hidden_size, config.rms_norm_eps, build),
     )
 
@@ -49,9 +34,6 @@ class LlamaForCausalLM(nn.Module):
         HF_DECODER,
         qkv_proj=shards("q_proj", "k_proj", "v_proj"),
         gate_up_proj=shards("gate_proj", "up_proj"),
-    )
-    make_block: ClassVar[Callable[[ModelConfig, int, Build], DecoderBlock]] = staticmethod(
-        llama_block
     )
 
     def __init__(self, config: ModelConfig, build: Build) -> None:
@@ -71,6 +53,10 @@ class LlamaForCausalLM(nn.Module):
             self.lm_head = LMHead.tied(self.embed_tokens)
         else:
             self.lm_head = LMHead(config.vocab_size, config.hidden_size, build)
+
+    def make_block(self, config: ModelConfig, layer: int, build: Build) -> DecoderBlock:
+        """Return one block; a model that differs in its blocks replaces this."""
+        return llama_block(config, layer, build)
 
     def forward(self, token_ids: Tensor, positions: Tensor, ctx: ForwardContext) -> Tensor:
         """Return hidden states [T, hidden_size]; ``lm_head`` runs in the sample call."""

@@ -59,7 +59,7 @@ def _as_type(dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
 
 
 def _half(blocks: Tensor, start: int) -> Tensor:
-    """Return the float16 at byte ``start`` of each block. [N, 1] float32"""
+    """Return the float16 at byte ``start`` of each block, [N, 1] float32."""
     return blocks[:, start : start + 2].contiguous().view(torch.float16).float()
 
 
@@ -78,7 +78,7 @@ def _bits(packed: Tensor, width: int, run: int) -> Tensor:
 
 
 def _bits_in_order(packed: Tensor) -> Tensor:
-    """Split bytes into single bits, lowest first. [N, B] to [N, 8 * B]"""
+    """Split bytes into single bits, lowest first: [N, B] to [N, 8 * B]."""
     shifts = torch.arange(8, dtype=torch.uint8)
     return ((packed.unsqueeze(-1) >> shifts) & 1).flatten(1)
 
@@ -140,7 +140,7 @@ def _scales_and_offsets(packed: Tensor) -> tuple[Tensor, Tensor]:
     The first four of each stand whole in the low bits of bytes 0-3 and 4-7; the last four have
     their low nibbles in bytes 8-11 and their high bits above the first four.
     """
-    scales, offsets, rest = packed.split(4, dim=1)
+    scales, offsets, rest = torch.split(packed, 4, dim=1)
     late_scales = (rest & 15) | ((scales >> 6) << 4)
     late_offsets = (rest >> 4) | ((offsets >> 6) << 4)
     return (

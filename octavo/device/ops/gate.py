@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from octavo.kit.errors import Unsupported
 
@@ -17,19 +17,19 @@ def silu_and_mul(gate_up: Tensor) -> Tensor:
         returns: [T, I], a view of ``gate_up``
     """
     gate, up = gate_up.chunk(2, dim=-1)
-    return F.silu(gate, inplace=True).mul_(up)
+    return functional.silu(gate, inplace=True).mul_(up)
 
 
 def gelu_tanh_and_mul(gate_up: Tensor) -> Tensor:
     """Return ``gelu(gate) * up`` with the tanh form of gelu."""
     gate, up = gate_up.chunk(2, dim=-1)
-    return F.gelu(gate, approximate="tanh").mul_(up)
+    return functional.gelu(gate, approximate="tanh").mul_(up)
 
 
 def gelu_and_mul(gate_up: Tensor) -> Tensor:
     """Return ``gelu(gate) * up`` with the exact form of gelu."""
     gate, up = gate_up.chunk(2, dim=-1)
-    return F.gelu(gate).mul_(up)
+    return functional.gelu(gate).mul_(up)
 
 
 _GATES: dict[str, Callable[[Tensor], Tensor]] = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -14,4 +14,4 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         weight: [out, in]
         returns: [T, out]
     """
-    return F.linear(x, weight, bias)
+    return functional.linear(x, weight, bias)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Scale each row to root mean square 1, then by ``weight``."""
-    return F.rms_norm(x, weight.shape, weight, eps)
+    return functional.rms_norm(x, weight.shape, weight, eps)
 
 
 def reference(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from octavo.device.attention.interface import AttentionMetadata, AttentionSpec
 
@@ -147,7 +147,7 @@ class TorchPaged:
         group = spec.num_heads // spec.num_kv_heads
         keys, values = gathered[..., : prefill.num_positions, :].expand(-1, -1, group, -1, -1)
         grouped = query.view(query.shape[0], spec.num_kv_heads, group, spec.head_size)
-        attended = F.scaled_dot_product_attention(
+        attended = functional.scaled_dot_product_attention(
             grouped.permute(1, 2, 0, 3),
             keys,
             values,

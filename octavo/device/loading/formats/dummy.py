@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from octavo.config.model import ModelConfig
-from octavo.device.loading.formats.base import Weight
+from octavo.device.loading.interface import Shapes, Weight
 
 _SPREAD = 0.02
 """Standard deviation; what most models start training with, so that nothing overflows."""
@@ -19,7 +19,7 @@ _SPREAD = 0.02
 class Dummy:
     """Fills every weight with numbers that depend on its name alone."""
 
-    def weights(self, config: ModelConfig, shapes: dict[str, tuple[int, ...]]) -> Iterator[Weight]:
+    def weights(self, config: ModelConfig, shapes: Shapes, /) -> Iterator[Weight]:
         for name, shape in shapes.items():
             yield Weight(name, shape, f"{config.path} (dummy)", partial(_fill, name))
 

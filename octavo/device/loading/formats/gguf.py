@@ -10,7 +10,7 @@ from torch import Tensor
 
 from octavo.checkpoint.gguf import GGUFTensor, read_gguf
 from octavo.config.model import ModelConfig
-from octavo.device.loading.formats.base import Weight
+from octavo.device.loading.interface import Shapes, Weight
 from octavo.device.loading.mapped import MappedFile
 from octavo.device.ops.dequantize import dequantize, known_types
 from octavo.kit.errors import CheckpointError
@@ -46,7 +46,7 @@ _INTERLEAVED = {"llama"}
 class GGUF:
     """Every tensor of one file, dequantised while it is copied."""
 
-    def weights(self, config: ModelConfig, shapes: dict[str, tuple[int, ...]]) -> Iterator[Weight]:
+    def weights(self, config: ModelConfig, _shapes: Shapes) -> Iterator[Weight]:
         parsed = read_gguf(config.path)
         file = MappedFile(config.path)
         interleaved = parsed.metadata.get("general.architecture") in _INTERLEAVED
@@ -81,13 +81,13 @@ def _paired_heads(name: str, config: ModelConfig) -> int:
 
 
 def _read(file: MappedFile, tensor: GGUFTensor, paired_heads: int, place: Tensor) -> None:
-    if tensor.type not in known_types():
+    if tensor.type.name not in known_types():
         raise CheckpointError(
-            f"{file.path}: weight {tensor.name!r} has type {tensor.type}; "
+            f"{file.path}: weight {tensor.name!r} has type {tensor.type.name}; "
             f"known are {', '.join(known_types())}. Use a file of one of these types."
         )
     raw = file.bytes_at(tensor.offset, tensor.nbytes)
-    values = dequantize(raw, tensor.type, place.dtype).view(place.shape)
+    values = dequantize(raw, tensor.type.name, place.dtype).view(place.shape)
     if paired_heads:
         # Rows of a head come as pairs (0, half), (1, half + 1), ...; put the halves apart again.
         pairs = values.view(paired_heads, -1, 2, *values.shape[1:])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from octavo.checkpoint.safetensors import SafetensorsTensor, read_safetensors
 from octavo.config.model import ModelConfig
-from octavo.device.loading.formats.base import Weight
+from octavo.device.loading.interface import Shapes, Weight
 from octavo.device.loading.mapped import MappedFile
 from octavo.kit.errors import CheckpointError
 
@@ -25,7 +25,7 @@ _DTYPES = {
 class Safetensors:
     """Every tensor of a folder's safetensors files, mapped."""
 
-    def weights(self, config: ModelConfig, shapes: dict[str, tuple[int, ...]]) -> Iterator[Weight]:
+    def weights(self, config: ModelConfig, _shapes: Shapes) -> Iterator[Weight]:
         files: dict[str, MappedFile] = {}
         for name, tensor in read_safetensors(config.path).items():
             path = str(tensor.file)

@@ -18,6 +18,10 @@ FORMATS = ExtensionPoint(
 )
 
 
+Shapes = dict[str, tuple[int, ...]]
+"""Shape of each weight, by its Hugging Face name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weight:
     """One tensor of a checkpoint, not read yet."""
@@ -34,9 +38,7 @@ class Weight:
 class WeightFormat(Protocol):
     """A way to keep weights on disk."""
 
-    def weights(
-        self, config: ModelConfig, shapes: dict[str, tuple[int, ...]]
-    ) -> Iterator[Weight]:
+    def weights(self, config: ModelConfig, shapes: Shapes, /) -> Iterator[Weight]:
         """Yield every weight of the checkpoint at ``config.path``.
 
         ``shapes`` are the weights that the model has, for a format that has none of its own.
