@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from octavo.api.frontend.outputs import CompletionOutput, Logprob, RequestOutput
 from octavo.api.frontend.params import OutputKind, SamplingParams
-from octavo.api.frontend.prompts import Prompt, TextPrompt, TokensPrompt
+from octavo.api.frontend.prompts import Prompt, TextPrompt, TokensPrompt, normalize_prompt
 from octavo.config.octavo import OctavoConfig
 from octavo.contracts.output import EngineReady
 
@@ -190,12 +190,8 @@ def _logprob(character: str, *, rank: int) -> Logprob:
 
 
 def _text(prompt: Prompt) -> str:
-    match prompt:
-        case str():
-            return prompt
-        case TextPrompt():
-            return prompt.text
-        case TokensPrompt():
-            return "".join(map(chr, prompt.token_ids))
-        case _:
-            return "".join(map(chr, prompt))
+    match normalize_prompt(prompt):
+        case TextPrompt(text=text):
+            return text
+        case TokensPrompt(token_ids=token_ids):
+            return "".join(map(chr, token_ids))

@@ -28,7 +28,6 @@ from octavo.api.http.schema.messages import conversation
 from octavo.api.http.schema.openai import ChatCompletionRequest
 from octavo.api.http.service import ReadyDep, Service, served_name
 from octavo.api.http.sse import DONE, EventStream, event, unless_gone
-from octavo.kit.errors import RequestRefused
 
 router = APIRouter()
 ChatBody = Annotated[ChatCompletionRequest, Depends(body(ChatCompletionRequest))]
@@ -55,19 +54,15 @@ async def _admit(chat: ChatCompletionRequest, service: Service, head: Head) -> A
         continue_final_message=chat.continue_final_message,
         template_kwargs=chat.chat_template_kwargs or None,
     )
-    try:
-        return await Admitted.of(
-            service,
-            [TextPrompt(text, add_special_tokens=chat.add_special_tokens)],
-            chat.to_sampling(),
-            head=head,
-            priority=chat.priority,
-            cache_salt=chat.cache_salt,
-        )
-    except RequestRefused as error:
-        if error.param == "prompt":
-            error.param = "messages"  # the client sent messages, not the prompt made of them
-        raise
+    prompt = TextPrompt(text=text, add_special_tokens=chat.add_special_tokens, param="messages")
+    return await Admitted.of(
+        service,
+        [prompt],
+        chat.to_sampling(),
+        head=head,
+        priority=chat.priority,
+        cache_salt=chat.cache_salt,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from msgspec import UNSET
 
 from octavo.api.frontend.outputs import CompletionOutput, RequestOutput
-from octavo.api.frontend.prompts import Prompt, TextPrompt
+from octavo.api.frontend.prompts import Prompt, TextPrompt, TokensPrompt
 from octavo.api.http.body import body
 from octavo.api.http.errors import json_reply
 from octavo.api.http.generation import Admitted, Head, Tally
@@ -40,11 +40,10 @@ async def create_completion(
 
 
 async def _admit(completion: CompletionRequest, service: Service, head: Head) -> Admitted:
-    prompts: list[Prompt] = [
-        TextPrompt(prompt, add_special_tokens=completion.add_special_tokens)
-        if isinstance(prompt, str)
-        else prompt
-        for prompt in completion.prompt
+    many = len(completion.prompt) > 1
+    prompts = [
+        _prompt(prompt, completion, f"prompt[{index}]" if many else "prompt")
+        for index, prompt in enumerate(completion.prompt)
     ]
     return await Admitted.of(
         service,
@@ -54,6 +53,13 @@ async def _admit(completion: CompletionRequest, service: Service, head: Head) ->
         priority=completion.priority,
         cache_salt=completion.cache_salt,
     )
+
+
+def _prompt(prompt: str | list[int], completion: CompletionRequest, param: str) -> Prompt:
+    if isinstance(prompt, str):
+        special = completion.add_special_tokens
+        return TextPrompt(text=prompt, add_special_tokens=special, param=param)
+    return TokensPrompt(token_ids=prompt, param=param)
 
 
 @dataclass(frozen=True, slots=True)
