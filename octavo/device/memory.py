@@ -1,0 +1,190 @@
+"""Device memory of one worker: what is free, and the regions that are handed out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from octavo.config.octavo import OctavoConfig
+from octavo.contracts.kv import KVCacheConfig, MemoryReport
+from octavo.device.attention.interface import AttentionBackend, AttentionSpec
+from octavo.kit.errors import ConfigError
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(slots=True)
+class Memory:
+    """Hands out every tensor that lives longer than a step, and counts its bytes.
+
+    Invariant: after ``close`` nothing more is handed out.
+    """
+
+    device: torch.device
+    regions: dict[str, int] = field(default_factory=dict)
+    """Name and size of each region. [bytes]"""
+    _is_closed: bool = False
+
+    def tensor(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Return a zeroed tensor on the device. Its pages are taken when first written."""
+        assert not self._is_closed, f"{name}: memory is handed out before ready only"
+        tensor = torch.zeros(shape, dtype=dtype, device=self.device)
+        self.regions[name] = self.regions.get(name, 0) + tensor.numel() * tensor.element_size()
+        return tensor
+
+    def staged(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Staged:
+        """Return a buffer that the host fills and the device reads."""
+        return Staged(self.tensor(name, shape, dtype))
+
+    def close(self) -> None:
+        """Hand out nothing more."""
+        self._is_closed = True
+
+    @property
+    def allocated_bytes(self) -> int:
+        return sum(self.regions.values())
+
+
+class Staged:
+    """A column that the host writes and the device reads; on CPU they are the same memory.
+
+    Elsewhere two pinned host buffers take turns, since the device may still read the last one.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self._is_shared = tensor.device.type == "cpu"
+        self._hosts = [tensor] if self._is_shared else [_pinned_like(tensor) for _ in range(2)]
+        self._turn = 0
+        self.host: NDArray[Any] = self._hosts[0].numpy()  # Any: dtype is a value here
+
+    def turn(self) -> NDArray[Any]:  # Any: dtype is a value here
+        """Return the host buffer to fill for this step."""
+        self._turn = (self._turn + 1) % len(self._hosts)
+        self.host = self._hosts[self._turn].numpy()
+        return self.host
+
+    def send(self, count: int) -> Tensor:
+        """Return the first ``count`` elements as the device sees them."""
+        if not self._is_shared:
+            self.tensor[:count].copy_(self._hosts[self._turn][:count], non_blocking=True)
+        return self.tensor[:count]
+
+
+@dataclass(frozen=True, slots=True)
+class KVCaches:
+    """Keys and values of every attention layer, and which block table each layer follows."""
+
+    layers: list[Tensor]
+    """In the layout of each layer's backend."""
+    group_of: list[int]
+
+    @staticmethod
+    def allocate(
+        plan: KVCacheConfig,
+        layers: list[tuple[AttentionSpec, AttentionBackend]],
+        memory: Memory,
+    ) -> KVCaches:
+        """Allocate what ``plan`` says and lay each backend's view over it."""
+        group_of, block_sizes = _groups(plan, len(layers))
+        views: list[Tensor | None] = [None] * len(layers)
+        for tensor in plan.tensors:
+            blocks = memory.tensor("kv", (plan.num_blocks, tensor.bytes_per_block), torch.uint8)
+            for layer in tensor.layers:
+                spec, backend = layers[layer]
+                need = backend.bytes_per_block(spec, block_sizes[layer])
+                if need != tensor.bytes_per_block:
+                    raise ValueError(
+                        f"layer {layer} needs {need} bytes a block, its tensor has "
+                        f"{tensor.bytes_per_block}"
+                    )
+                views[layer] = backend.view(blocks, block_sizes[layer])
+        missing = [layer for layer, view in enumerate(views) if view is None]
+        if missing:
+            raise ValueError(f"the KV plan has no tensor for layers {missing}")
+        return KVCaches([view for view in views if view is not None], group_of)
+
+
+def measure(config: OctavoConfig, weights: Iterable[Tensor], device: torch.device) -> MemoryReport:
+    """Say what is left for KV after weights (loaded already), rows and the largest step."""
+    if device.type != "cpu":
+        raise ConfigError(
+            "device", device.type, want="octavo computes on cpu only", fix="Use --device cpu."
+        )
+    total, free = host_memory()
+    workspace = workspace_bytes(config)
+    return MemoryReport(
+        total_bytes=total,
+        weights_bytes=sum(_unique_bytes(weights)),
+        workspace_bytes=workspace,
+        available_for_kv_bytes=max(0, free - workspace),
+    )
+
+
+def workspace_bytes(config: OctavoConfig) -> int:
+    """Bytes of rows, step buffers, and activations and logits of the largest step."""
+    model, limits = config.model, config.scheduler
+    row = 4 * (limits.max_model_len + 1) + 8 * -(-limits.max_model_len // config.cache.block_size)
+    attention = model.head_size * (2 * model.num_heads + 2 * model.num_kv_heads)
+    token = 4 * (4 * model.hidden_size + 3 * model.intermediate_size + attention) + 64
+    logits = 3 * 4 * model.vocab_size
+    return (
+        limits.max_rows * row
+        + limits.max_num_batched_tokens * token
+        + limits.max_num_seqs * logits
+    )
+
+
+def host_memory() -> tuple[int, int]:
+    """Return (total, free) bytes of this machine, or of the control group if that is less."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    total = os.sysconf("SC_PHYS_PAGES") * page
+    free = _meminfo().get("MemAvailable", os.sysconf("SC_AVPHYS_PAGES") * page)
+    limit, used = _number(_CGROUP / "memory.max"), _number(_CGROUP / "memory.current")
+    if limit is None or used is None:
+        return total, free
+    return min(total, limit), min(free, max(0, limit - used))
+
+
+def _meminfo() -> dict[str, int]:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    pairs = (line.split() for line in lines)
+    return {pair[0].rstrip(":"): int(pair[1]) * 1024 for pair in pairs if len(pair) == 3}
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _unique_bytes(tensors: Iterable[Tensor]) -> list[int]:
+    """Sizes of distinct storages: tied weights count once."""
+    storages = (tensor.untyped_storage() for tensor in tensors)
+    return list({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+
+
+def _groups(plan: KVCacheConfig, num_layers: int) -> tuple[list[int], list[int]]:
+    """Return each layer's group and block size."""
+    group_of, block_sizes = [-1] * num_layers, [0] * num_layers
+    for index, group in enumerate(plan.groups):
+        for layer in group.layers:
+            group_of[layer], block_sizes[layer] = index, group.block_size
+    if -1 in group_of:
+        raise ValueError(f"the KV plan has no group for layer {group_of.index(-1)}")
+    return group_of, block_sizes
+
+
+def _pinned_like(tensor: Tensor) -> Tensor:
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)

@@ -1,0 +1,93 @@
+"""Call 3: hidden states to the reply of a step. The only place that waits for the device."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from octavo.contracts.runner import ModelRunnerOutput, PromptLogprobs, RowStatus
+from octavo.device.batch import DeviceBatch, StepRows
+from octavo.device.sample.logprobs import LMHead, prompt_logprobs
+from octavo.device.sample.sampler import Drawn, Sampler
+from octavo.device.sample.state import SamplingState
+
+
+class TokenDrawer:
+    """Runs the LM head where it is needed, draws, and writes the tokens to their rows."""
+
+    def __init__(
+        self, batch: DeviceBatch, state: SamplingState, sampler: Sampler, lm_head: LMHead
+    ) -> None:
+        self._batch = batch
+        self._state = state
+        self._sampler = sampler
+        self._lm_head = lm_head
+
+    def sample(self, step: StepRows, hidden: Tensor) -> ModelRunnerOutput:
+        """Draw the tokens of ``step``.
+
+        Shapes:
+            hidden: [T, hidden_size]
+        """
+        for request in step.new:
+            self._state.start(request.row, request.sampling)
+        count = len(step.rows)
+        status = np.zeros(count, np.int32)
+        prompts = self._prompt_logprobs(step, hidden, status)
+        token_ids, num_tokens = np.zeros((count, 1), np.int32), np.zeros(count, np.int32)
+        drawn = self._draw(step, hidden)
+        if drawn is None:
+            return ModelRunnerOutput(
+                step.step, token_ids, num_tokens, status, prompt_logprobs=prompts
+            )
+        places = step.sampling
+        status[places] = np.maximum(status[places], drawn.status)
+        token_ids[places, 0] = drawn.token_ids.cpu().numpy()
+        num_tokens[places] = status[places] == RowStatus.OK
+        reported = drawn.logprob_places
+        return ModelRunnerOutput(
+            step=step.step,
+            token_ids=token_ids,
+            num_tokens=num_tokens,
+            row_status=status,
+            logprob_rows=None if reported is None else places[reported].astype(np.int32),
+            logprobs=drawn.logprobs,
+            prompt_logprobs=prompts,
+        )
+
+    def _draw(self, step: StepRows, hidden: Tensor) -> Drawn | None:
+        """Draw for the rows that sample, if there are any, and append to the rows."""
+        if len(step.sampling) == 0:
+            return None
+        if len(step.sampling) < len(hidden):
+            last = torch.from_numpy(step.query_start[1:][step.sampling] - 1)
+            hidden = hidden[last.to(hidden.device, non_blocking=True)]  # [S, hidden_size]
+        rows = step.rows[step.sampling]
+        drawn = self._sampler.draw(self._lm_head(hidden), rows)
+        self._batch.append(rows, drawn.token_ids)
+        return drawn
+
+    def _prompt_logprobs(
+        self, step: StepRows, hidden: Tensor, status: np.ndarray
+    ) -> list[PromptLogprobs]:
+        """Report the prompt tokens that this step predicts, for the rows that want them."""
+        wanted = self._state.num_prompt_logprobs[step.rows]
+        found: list[PromptLogprobs] = []
+        for place in np.flatnonzero(wanted >= 0).tolist():
+            row, start = int(step.rows[place]), int(step.starts[place])
+            count = min(
+                int(step.lengths[place]), int(self._batch.num_prompt_tokens[row]) - 1 - start
+            )
+            if count <= 0:
+                continue
+            begin = int(step.query_start[place])
+            tokens = self._batch.token_ids[row, start + 1 : start + 1 + count].to(torch.int64)
+            logprobs = prompt_logprobs(
+                self._lm_head, hidden[begin : begin + count], tokens, int(wanted[place])
+            )
+            if logprobs is None:
+                status[place] = RowStatus.NOT_FINITE
+            else:
+                found.append(PromptLogprobs(place, logprobs))
+        return found
