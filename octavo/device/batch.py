@@ -51,9 +51,7 @@ class DeviceBatch:
     Invariant: a row in use has ``num_computed <= num_tokens``; a free row has ``num_tokens == 0``.
     """
 
-    def __init__(
-        self, limits: SchedulerConfig, groups: list[KVGroup], token_ids: Tensor
-    ) -> None:
+    def __init__(self, limits: SchedulerConfig, groups: list[KVGroup], token_ids: Tensor) -> None:
         """Take ``token_ids``, an int32 tensor of ``rows_shape(limits)`` on the device."""
         assert token_ids.shape == rows_shape(limits)
         rows = limits.max_rows

@@ -136,9 +136,7 @@ def workspace_bytes(config: OctavoConfig) -> int:
     token = 4 * (4 * model.hidden_size + 3 * model.intermediate_size + attention) + 64
     logits = 3 * 4 * model.vocab_size
     return (
-        limits.max_rows * row
-        + limits.max_num_batched_tokens * token
-        + limits.max_num_seqs * logits
+        limits.max_rows * row + limits.max_num_batched_tokens * token + limits.max_num_seqs * logits
     )
 
 

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -37,7 +39,19 @@ _log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 """Called with bytes read so far, and bytes in all."""
-Load = Callable[[OctavoConfig, torch.device, Progress], CausalModel]
+
+
+class LoadedModel(CausalModel, Protocol):
+    """A model whose tensors can be counted, as those of every torch module can."""
+
+    def parameters(self) -> Iterator[Tensor]:
+        """Weights."""
+
+    def buffers(self) -> Iterator[Tensor]:
+        """Other tensors."""
+
+
+Load = Callable[[OctavoConfig, torch.device, Progress], LoadedModel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +85,13 @@ class Worker:
         self._device = torch.device(init.config.parallel.device)
         self._memory = Memory(self._device)
         self._flights: deque[_Computed] = deque()
-        self._loaded: CausalModel | None = None
+        self._loaded: LoadedModel | None = None
         self._ready: _Ready | None = None
 
     def load(self) -> None:
         """Build the model and read its weights."""
         torch.set_num_threads(self._config.parallel.threads)
-        with torch.inference_mode(), _shown_progress(self._config.model.name) as progress:
+        with _shown_progress(self._config.model.name) as progress:
             self._loaded = self._load(self._config, self._device, progress)
 
     def kv_cache_specs(self) -> list[KVCacheSpec]:
@@ -97,7 +111,8 @@ class Worker:
 
     def measure_memory(self) -> MemoryReport:
         """How much memory is left for KV."""
-        return measure(self._config, self._model.parameters_in_memory(), self._device)
+        weights = chain(self._model.parameters(), self._model.buffers())
+        return measure(self._config, weights, self._device)
 
     def allocate(self, kv_cache: KVCacheConfig) -> None:
         """Allocate KV, rows and step buffers; nothing grows after this."""
@@ -163,7 +178,7 @@ class Worker:
         self._loaded = self._ready = None
 
     @property
-    def _model(self) -> CausalModel:
+    def _model(self) -> LoadedModel:
         assert self._loaded is not None, "load comes first"
         return self._loaded
 

@@ -93,9 +93,7 @@ class InputBuilder:
 
     def _gather_tokens(self, count: int) -> Tensor:
         narrow, wide = self._narrow[:count], self._token_ids[:count]
-        torch.index_select(
-            self._batch.token_ids.view(-1), 0, self._places.send(count), out=narrow
-        )
+        torch.index_select(self._batch.token_ids.view(-1), 0, self._places.send(count), out=narrow)
         return wide.copy_(narrow)
 
     def _metadata(

@@ -39,7 +39,7 @@ class BadWords:
         before = [[-1] * (longest - len(word) + 1) + word[:-1] for word in words]
         return BadWords(
             last=torch.tensor([word[-1] for word in words], device=device),
-            before=torch.tensor(before, dtype=torch.int64, device=device).view(-1, longest),
+            before=torch.tensor(before, dtype=torch.int64, device=device).view(len(words), longest),
             num_before=torch.tensor([len(word) - 1 for word in words], device=device),
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -24,8 +26,8 @@ class TokenDrawer:
         self._sampler = sampler
         self._lm_head = lm_head
 
-    def sample(self, step: StepRows, hidden: Tensor) -> ModelRunnerOutput:
-        """Draw the tokens of ``step``.
+    def sample(self, step: StepRows, hidden: Tensor, start_time: float) -> ModelRunnerOutput:
+        """Draw the tokens of ``step``, which was taken up at ``start_time``.
 
         Shapes:
             hidden: [T, hidden_size]
@@ -36,24 +38,21 @@ class TokenDrawer:
         status = np.zeros(count, np.int32)
         prompts = self._prompt_logprobs(step, hidden, status)
         token_ids, num_tokens = np.zeros((count, 1), np.int32), np.zeros(count, np.int32)
-        drawn = self._draw(step, hidden)
-        if drawn is None:
-            return ModelRunnerOutput(
-                step.step, token_ids, num_tokens, status, prompt_logprobs=prompts
-            )
-        places = step.sampling
-        status[places] = np.maximum(status[places], drawn.status)
-        token_ids[places, 0] = drawn.token_ids.cpu().numpy()
-        num_tokens[places] = status[places] == RowStatus.OK
-        reported = drawn.logprob_places
+        places, drawn = step.sampling, self._draw(step, hidden)
+        if drawn is not None:
+            token_ids[places, 0] = drawn.token_ids.cpu().numpy()
+            status[places] = np.maximum(status[places], drawn.status)
+            num_tokens[places] = status[places] == RowStatus.OK
+        reported = None if drawn is None else drawn.logprob_places
         return ModelRunnerOutput(
             step=step.step,
             token_ids=token_ids,
             num_tokens=num_tokens,
             row_status=status,
             logprob_rows=None if reported is None else places[reported].astype(np.int32),
-            logprobs=drawn.logprobs,
+            logprobs=None if drawn is None else drawn.logprobs,
             prompt_logprobs=prompts,
+            device_time_s=time.perf_counter() - start_time,
         )
 
     def _draw(self, step: StepRows, hidden: Tensor) -> Drawn | None:

@@ -57,9 +57,7 @@ class RowEdits:
 
         bias, allowed = sampling.logit_bias, sampling.allowed_token_ids
         words = [
-            word
-            for word in sampling.bad_words_token_ids or []
-            if word and known(word) == word
+            word for word in sampling.bad_words_token_ids or [] if word and known(word) == word
         ]
         return RowEdits(
             allowed=None if allowed is None else column(allowed),
