@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from octavo.contracts.sampling import TokenSampling
+from octavo.contracts.sampling import Penalties, TokenSampling
 
 _MASK = (1 << 64) - 1
 
@@ -26,31 +26,36 @@ def edited(
 ) -> NDArray[np.float32]:
     out = logits.copy()
     vocab = range(len(out))
-    if sampling.allowed_token_ids is not None:
-        for token in vocab:
-            if token not in sampling.allowed_token_ids:
-                out[token] = -math.inf
+    allowed = sampling.allowed_token_ids
+    out[[token for token in vocab if allowed is not None and token not in allowed]] = -math.inf
     for token, bias in (sampling.logit_bias or {}).items():
         if token in vocab:
             out[token] += np.float32(bias)
-    if len(output) < sampling.min_tokens:
-        for token in sampling.stop_token_ids:
-            if token in vocab:
-                out[token] = -math.inf
-    for word in sampling.bad_words_token_ids or []:
-        head = word[:-1]
-        if word[-1] in vocab and (not head or output[-len(head) :] == head):
-            out[word[-1]] = -math.inf
+    out[[token for token in vocab if is_excluded(token, sampling, output)]] = -math.inf
     if sampling.penalties is not None:
-        one = np.float32
         for token in vocab:
-            if token in prompt + output:
-                repetition = one(sampling.penalties.repetition)
-                out[token] = out[token] / repetition if out[token] > 0 else out[token] * repetition
-            if count := output.count(token):
-                out[token] -= one(sampling.penalties.frequency) * one(count)
-                out[token] -= one(sampling.penalties.presence)
+            out[token] = penalized(out[token], token, sampling.penalties, prompt, output)
     return out
+
+
+def is_excluded(token: int, sampling: TokenSampling, output: list[int]) -> bool:
+    if len(output) < sampling.min_tokens and token in sampling.stop_token_ids:
+        return True
+    heads = [word[:-1] for word in sampling.bad_words_token_ids or [] if word[-1] == token]
+    return any(not head or output[-len(head) :] == head for head in heads)
+
+
+def penalized(
+    logit: np.float32, token: int, penalties: Penalties, prompt: list[int], output: list[int]
+) -> np.float32:
+    one = np.float32
+    if token in prompt + output:
+        repetition = one(penalties.repetition)
+        logit = logit / repetition if logit > 0 else logit * repetition
+    if count := output.count(token):
+        logit -= one(penalties.frequency) * one(count)
+        logit -= one(penalties.presence)
+    return logit
 
 
 def kept(scaled: NDArray[np.float64], sampling: TokenSampling) -> NDArray[np.bool_]:

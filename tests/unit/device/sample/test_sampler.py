@@ -87,7 +87,7 @@ ALONE = {
     "all penalties": by_chance(penalties=Penalties(1.2, 0.5, 0.3)),
     "bias": greedy(logit_bias={3: 5.5, 9: -100.0, 60: 2.0}),
     "bias beyond the vocabulary": greedy(logit_bias={1000: 100.0, -1: 100.0}),
-    "endless bias": greedy(logit_bias={token: -math.inf for token in range(59)}),
+    "endless bias": greedy(logit_bias=dict.fromkeys(range(59), -math.inf)),
     "allowed": by_chance(allowed_token_ids=[4, 8, 15, 16, 23, 42]),
     "allowed with bias": greedy(allowed_token_ids=[1, 2, 3], logit_bias={2: 50.0, 7: 100.0}),
     "one allowed": by_chance(allowed_token_ids=[7], top_p=0.5),
@@ -98,7 +98,8 @@ ALONE = {
     "stop ids beyond the vocabulary": greedy(min_tokens=9, stop_token_ids=[5000, 3]),
     "bad word of one token": greedy(bad_words_token_ids=[[token] for token in range(40)]),
     "bad words": greedy(
-        bad_words_token_ids=[[2, 9, token] for token in range(30)] + [[9, token] for token in (40, 50)]
+        bad_words_token_ids=[[2, 9, token] for token in range(30)]
+        + [[9, token] for token in (40, 50)]
     ),
     "bad words that match in part": greedy(
         bad_words_token_ids=[[9, 2, 3], [7, 2, 9, 4], [1, 5, 2, 4, 5, 5, 2, 9, 6]]
@@ -147,9 +148,7 @@ def samplings(draw: st.DrawFn) -> TokenSampling:
         min_tokens=maybe(st.integers(0, 6), 0),
         stop_token_ids=maybe(some_tokens, []),
         penalties=maybe(
-            st.builds(
-                Penalties, st.floats(0.1, 2.0), st.floats(-2.0, 2.0), st.floats(-2.0, 2.0)
-            ),
+            st.builds(Penalties, st.floats(0.1, 2.0), st.floats(-2.0, 2.0), st.floats(-2.0, 2.0)),
             None,
         ),
         logit_bias=maybe(st.dictionaries(tokens, st.floats(-100, 100), max_size=4), None),
@@ -212,7 +211,12 @@ def test_equal_logits_at_a_cut_are_kept_together() -> None:
 
     for cut in (by_chance(top_k=1), by_chance(top_p=0.2), by_chance(min_p=1.0)):
         drawn = {
-            int(draw(logits, [Text(by_chance(seed=seed, top_k=cut.top_k, top_p=cut.top_p, min_p=cut.min_p))]).token_ids)
+            int(
+                draw(
+                    logits,
+                    [Text(by_chance(seed=seed, top_k=cut.top_k, top_p=cut.top_p, min_p=cut.min_p))],
+                ).token_ids
+            )
             for seed in range(60)
         }
         assert drawn == {3, 5, 7}
@@ -229,7 +233,9 @@ def test_equal_logprobs_are_listed_with_the_lower_id_first() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-@pytest.mark.parametrize("sampling", [greedy(), by_chance(top_p=0.5), greedy(logprobs=2, min_tokens=3)])
+@pytest.mark.parametrize(
+    "sampling", [greedy(), by_chance(top_p=0.5), greedy(logprobs=2, min_tokens=3)]
+)
 def test_a_row_that_is_not_finite_ends_alone(bad: float, sampling: TokenSampling) -> None:
     logits = logits_of(1, 3)
     logits[1, 20] = bad
