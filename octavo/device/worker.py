@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -190,7 +190,8 @@ class Worker:
 
 def make_worker(init: WorkerInit) -> WorkerAPI:
     """Return a worker of the real model. What executors are given by name."""
-    return Worker(init, load_model)
+    load = cast(Load, load_model)  # the loader promises a module, and its models are causal
+    return Worker(init, load)
 
 
 @contextmanager
