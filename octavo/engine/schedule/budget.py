@@ -1,0 +1,56 @@
+"""What one step may spend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from octavo.config.scheduler import SchedulerConfig
+
+
+def short_limit(config: SchedulerConfig) -> int:
+    """Return the tokens up to which a prompt counts as short; as many are kept for such.
+
+    A long prompt always has at least one token of a step.
+    """
+    share = int(config.max_num_batched_tokens * config.short_prompt_share)
+    return max(1, min(share, config.max_num_batched_tokens - 1))
+
+
+@dataclass(slots=True)
+class StepBudget:
+    """Tokens and requests that a step has left.
+
+    Invariant: no field is negative, and ``long_tokens <= tokens`` matters to long prompts only.
+    """
+
+    tokens: int
+    requests: int
+    long_tokens: int
+    """Most that prompts above ``short_limit`` may still take. [tokens]"""
+    short_limit: int
+
+    @classmethod
+    def full(cls, config: SchedulerConfig, *, num_reserved_tokens: int) -> StepBudget:
+        """Start a step that keeps some tokens from long prompts."""
+        return cls(
+            tokens=config.max_num_batched_tokens,
+            requests=config.max_num_seqs,
+            long_tokens=max(1, config.max_num_batched_tokens - num_reserved_tokens),
+            short_limit=short_limit(config),
+        )
+
+    def take(self, pending: int) -> int:
+        """Spend as many of ``pending`` tokens as a request may have now; maybe none."""
+        if pending <= self.short_limit:
+            granted = min(pending, self.tokens)
+        else:
+            granted = min(pending, self.tokens, self.long_tokens)
+            self.long_tokens -= granted
+        self.tokens -= granted
+        return granted
+
+    def give_back(self, pending: int, granted: int) -> None:
+        """Undo ``take(pending)``, which gave ``granted``."""
+        self.tokens += granted
+        if pending > self.short_limit:
+            self.long_tokens += granted

@@ -1,0 +1,48 @@
+"""Control calls: what a ``UtilityCall`` may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from octavo.contracts.output import UtilityResult
+from octavo.contracts.request import UtilityCall
+from octavo.engine.core import EngineCore
+
+Value = int | str | bool | None
+
+
+class Utilities:
+    """Methods of the engine that can be called by name, between two steps."""
+
+    def __init__(self, core: EngineCore) -> None:
+        self._core = core
+        self._methods: dict[str, Callable[[], Value]] = {
+            "reset_prefix_cache": self._reset_prefix_cache,
+            "num_free_blocks": lambda: core.kv.num_free_blocks,
+            "num_requests": lambda: len(core.table),
+            "abort_all": self._abort_all,
+        }
+
+    def answer(self, call: UtilityCall) -> UtilityResult:
+        """Do what is asked; an unknown method or wrong arguments are an answer, too."""
+        method = self._methods.get(call.method)
+        if method is None:
+            known = ", ".join(sorted(self._methods))
+            return UtilityResult(
+                call.call_id, error=f"the engine has no method {call.method!r}; it has {known}."
+            )
+        if call.args:
+            return UtilityResult(
+                call.call_id, error=f"{call.method} takes no arguments; got {call.args!r}."
+            )
+        return UtilityResult(call.call_id, value=method())
+
+    def _reset_prefix_cache(self) -> int:
+        """Make no block findable; return how many were."""
+        return self._core.kv.forget_prefixes()
+
+    def _abort_all(self) -> int:
+        """End every live request; return how many there were."""
+        request_ids = [request.request_id for request in self._core.table.live()]
+        self._core.abort(request_ids)
+        return len(request_ids)
