@@ -65,7 +65,7 @@ test-long: setup ## everything, full grids and kills too
 
 docs: setup reference ## build the documentation strictly into site/
 	@$(PIP) --quiet -c constraints.txt -e ".[docs]"
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "documentation in site/"
 
 reference: setup ## write docs/reference/ from the code

@@ -20,11 +20,11 @@ def main(arguments: list[str]) -> int:
     if missing := [name for name in arguments if name not in graph.modules]:
         print(f"no module is called {' or '.join(missing)}")
         return 2
-    chains = graph.find_shortest_chains(source, target)
-    if not chains:
+    chain = graph.find_shortest_chain(source, target, as_packages=True)
+    if chain is None:
         print(f"{source} does not import {target}, not even through others")
         return 1
-    for step, module in enumerate(min(chains, key=len)):
+    for step, module in enumerate(chain):
         print(f"{'  ' * step}{module}")
     return 0
 

@@ -67,8 +67,8 @@ def test_a_distribution_cannot_take_the_name_of_a_built_in(package: Path) -> Non
 
 
 def test_an_unknown_name_gets_the_nearest(package: Path) -> None:
-    with pytest.raises(LookupError, match=r"has no 'plian'. Did you mean one of: \['plain'\]"):
-        POINT.load("plian")
+    with pytest.raises(LookupError, match=r"has no 'plain1'. Did you mean one of: \['plain'\]"):
+        POINT.load("plain1")
 
 
 def test_a_name_like_none_gets_all(package: Path) -> None:
