@@ -78,7 +78,7 @@ class EngineLoop:
     def __init__(self, core: EngineCore, channel: EngineEnd, *, overlap: bool) -> None:
         self._core = core
         self._stepper: Stepper = OverlappedCore(core) if overlap else core
-        self._utilities = Utilities(core)
+        self._utilities = Utilities(core.table, core.kv, core.updater)
         self._channel = channel
         self._incoming: Codec[FrontendMessage] = Codec(FrontendMessage)
         self._outgoing: Codec[EngineMessage] = Codec(EngineMessage)

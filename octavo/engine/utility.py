@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from octavo.contracts.output import UtilityResult
 from octavo.contracts.request import UtilityCall
-from octavo.engine.core import EngineCore
+from octavo.engine.kv.manager import KVCacheManager
+from octavo.engine.request_table import RequestTable
+from octavo.engine.update.updater import Updater
 
 Value = int | str | bool | None
 
@@ -14,12 +16,14 @@ Value = int | str | bool | None
 class Utilities:
     """Methods of the engine that can be called by name, between two steps."""
 
-    def __init__(self, core: EngineCore) -> None:
-        self._core = core
+    def __init__(self, table: RequestTable, kv: KVCacheManager, updater: Updater) -> None:
+        self._table = table
+        self._kv = kv
+        self._updater = updater
         self._methods: dict[str, Callable[[], Value]] = {
             "reset_prefix_cache": self._reset_prefix_cache,
-            "num_free_blocks": lambda: core.kv.num_free_blocks,
-            "num_requests": lambda: len(core.table),
+            "num_free_blocks": lambda: kv.num_free_blocks,
+            "num_requests": lambda: len(table),
             "abort_all": self._abort_all,
         }
 
@@ -39,10 +43,11 @@ class Utilities:
 
     def _reset_prefix_cache(self) -> int:
         """Make no block findable; return how many were."""
-        return self._core.kv.forget_prefixes()
+        return self._kv.forget_prefixes()
 
     def _abort_all(self) -> int:
         """End every live request; return how many there were."""
-        request_ids = [request.request_id for request in self._core.table.live()]
-        self._core.abort(request_ids)
-        return len(request_ids)
+        requests = self._table.live()
+        for request in requests:
+            self._updater.abort(request)
+        return len(requests)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from octavo.config.octavo import OctavoConfig
 from octavo.contracts.output import EngineOutput, EngineOutputs, FinishReason
@@ -14,7 +14,7 @@ from octavo.engine.executor.base import WorkerFailed
 from octavo.engine.main import Stepper
 from octavo.engine.overlap import OverlappedCore
 from octavo.testing.fake_tokens import answer_alone
-from octavo.testing.fake_worker import Faults, FakeWorker
+from octavo.testing.fake_worker import FakeWorker, Faults
 from octavo.testing.local_executor import LocalExecutor
 
 
@@ -109,7 +109,3 @@ def request(
         priority=priority,
         cache_salt=cache_salt,
     )
-
-
-def with_overlap(config: OctavoConfig, overlap: bool) -> OctavoConfig:
-    return replace(config, scheduler=replace(config.scheduler, overlap=overlap))
