@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+
 import pytest
 
 from tests.architecture.conftest import Checkout
@@ -104,3 +107,15 @@ def test_a_planted_import_fails_and_is_named(copy: Checkout, case: str) -> None:
     said = " ".join(result.stdout.split())
     assert contract in said
     assert place in said
+
+
+def test_the_contract_is_the_one_of_the_document(checkout: Checkout) -> None:
+    document = (checkout.root / "docs/architecture.md").read_text()
+    project = (checkout.root / "pyproject.toml").read_text()
+    [block] = re.findall(r"```toml\n(\[tool\.importlinter\].*?)```", document, re.DOTALL)
+    optional = re.compile(r"\((\w+)\)")  # layers that do not exist yet
+
+    written = tomllib.loads(block)["tool"]["importlinter"]
+    used = tomllib.loads(optional.sub(r"\1", project))["tool"]["importlinter"]
+
+    assert written == used
