@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import msgspec
+
 from octavo.config.octavo import OctavoConfig
 from octavo.contracts.codec import Message
 from octavo.contracts.kv import KVCacheConfig, KVCacheSpec, MemoryReport
-from octavo.contracts.runner import ModelRunnerOutput
+from octavo.contracts.runner import ModelRunnerOutput, WorkerError
 from octavo.contracts.schedule import SampleInput, SchedulerOutput
 
 
@@ -56,3 +58,30 @@ class WorkerAPI(Protocol):
 
     def close(self) -> None:
         """Release the device."""
+
+
+class LifecycleCall(Message, frozen=True):
+    """Call a method of ``WorkerAPI`` that starts, resets or closes; ``CallDone`` answers."""
+
+    name: str
+    kv_cache: KVCacheConfig | None = None
+    """The argument of ``allocate``."""
+
+
+class ControlCall(Message, frozen=True):
+    """Call ``WorkerAPI.call``; ``CallDone`` answers."""
+
+    name: str
+    args: list[int | str | bool] = msgspec.field(default_factory=list)
+
+
+class CallDone(Message, frozen=True):
+    """A rank has done a lifecycle or control call; at most one field says what it returned."""
+
+    specs: list[KVCacheSpec] = msgspec.field(default_factory=list)
+    memory: MemoryReport | None = None
+    value: int | str | bool | None = None
+
+
+WorkerCall = SchedulerOutput | SampleInput | LifecycleCall | ControlCall
+WorkerReply = ModelRunnerOutput | WorkerError | CallDone

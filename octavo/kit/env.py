@@ -6,6 +6,7 @@ They are for deployment and debugging, never for behaviour.
 from __future__ import annotations
 
 import os
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,3 +29,16 @@ def read_environment() -> Environment:
         cache_dir=Path(cache).expanduser(),
         api_key=os.environ.get("OCTAVO_API_KEY") or None,
     )
+
+
+def child_environment(root: Path) -> dict[str, str]:
+    """Our own environment, in which a Python child finds packages of ``root``.
+
+    Children run with ``-P``, which keeps the working directory off their path (a file such as
+    ``queue.py`` there would replace a module of Python), so a package that is not installed must
+    be named to them.
+    """
+    if str(root) in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
+        return dict(os.environ)
+    path = os.environ.get("PYTHONPATH")
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(root), *([path] if path else [])])}

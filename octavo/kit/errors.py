@@ -79,3 +79,19 @@ class Unsupported(OperatorError):
 
 class EngineDied(OctavoError):
     """The engine process ended while requests were running; nothing can be served any more."""
+
+
+def is_device_lost(error: BaseException) -> bool:
+    """Whether the error leaves the accelerator's context unusable.
+
+    Told by the name of the class, since the engine knows no torch.
+    """
+    return any(kind.__name__ == "AcceleratorError" for kind in type(error).__mro__)
+
+
+def one_line(error: BaseException) -> str:
+    """The error as one line; the class is named where the message is not ours."""
+    text = " ".join(str(error).split())
+    if isinstance(error, OctavoError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

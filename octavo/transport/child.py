@@ -12,11 +12,11 @@ import socket
 import struct
 import subprocess
 import sys
-import sysconfig
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from octavo.kit.env import child_environment
 from octavo.transport.base import Frames, PeerGone
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -96,7 +96,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(), *fds),
                 process_group=0,
-                env=_environment(),
+                env=child_environment(_ROOT),
             )
 
     @property
@@ -145,16 +145,3 @@ def describe_exit(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
     return f"signal {-code} ({signal.strsignal(-code)})"
-
-
-def _environment() -> dict[str, str]:
-    """Our own environment, in which a child finds the package that this process runs.
-
-    ``-P`` keeps the working directory off the child's path, where a file such as ``queue.py``
-    would replace a module of Python. An uninstalled package must then be named.
-    """
-    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    if str(_ROOT) in installed:
-        return dict(os.environ)
-    path = os.environ.get("PYTHONPATH")
-    return os.environ | {"PYTHONPATH": os.pathsep.join([str(_ROOT), *([path] if path else [])])}

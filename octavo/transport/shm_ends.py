@@ -34,6 +34,10 @@ class ReaderFds:
     def __str__(self) -> str:
         return f"{self.memory},{self.bell},{self.bulk}"
 
+    @property
+    def all(self) -> tuple[int, ...]:
+        return (self.memory, self.bell, self.bulk)
+
     @classmethod
     def parse(cls, text: str) -> ReaderFds:
         memory, bell, bulk = (int(part) for part in text.split(","))
