@@ -81,6 +81,15 @@ class EngineDied(OctavoError):
     """The engine process ended while requests were running; nothing can be served any more."""
 
 
+class RequestFailed(OctavoError):
+    """One accepted request broke while it ran, through no fault of the client."""
+
+    def __init__(self, message: str, *, status: int = 500) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+
+
 def is_device_lost(error: BaseException) -> bool:
     """Whether the error leaves the accelerator's context unusable.
 
