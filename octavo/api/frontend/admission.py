@@ -78,7 +78,7 @@ class Admission:
         self._left.append((self._clock(), num_requests))
 
     def _time_to_leave(self, num_requests: float) -> float:
-        """How long until so many have left, at the rate of the last ones. [s]"""
+        """Seconds until so many have left, at the rate of the last ones."""
         if len(self._left) < 2:
             return _MIN_RETRY_S
         span = self._clock() - self._left[0][0]

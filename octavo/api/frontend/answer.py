@@ -25,6 +25,8 @@ class Answer:
     stop_reason: int | str | None = None
     last_token_time: float = 0.0
     """When the engine sent the newest token; 0 before the first. [s]"""
+    first_token_time: float = 0.0
+    """When the engine sent the first token; 0 before. [s]"""
     _token_ids: list[int] = field(default_factory=list)
     _logprob_rows: list[TokenLogprobs] = field(default_factory=list)
     _cumulative_logprob: float = 0.0
@@ -45,6 +47,11 @@ class Answer:
         self.stop_reason = stop_reason
         self._is_changed = True
 
+    def fail(self) -> None:
+        """No more tokens come, and no reason is shown: the stream raises one."""
+        self.detokenizer.finish()
+        self.finish_reason = "error"
+
     @property
     def is_changed(self) -> bool:
         """There is something that was not taken yet."""
@@ -59,7 +66,7 @@ class Answer:
             token_ids=self._token_ids,
             logprobs=positions,
             cumulative_logprob=None if positions is None else self._cumulative_logprob,
-            finish_reason=self.finish_reason,
+            finish_reason=None if self.finish_reason == "error" else self.finish_reason,
             stop_reason=self.stop_reason,
         )
         self._token_ids = []

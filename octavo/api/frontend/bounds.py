@@ -164,11 +164,13 @@ def _numbers(params: SamplingParams) -> Iterable[tuple[str, object]]:
 
 
 def _check_strings(name: str, strings: Collection[str], most: int, most_chars: int) -> None:
-    if isinstance(strings, str) or len(strings) > most:
-        raise refuse(name, strings, f"must be a list of at most {most} strings")
+    if len(strings) > most:
+        raise refuse(name, list(strings), f"must have at most {most} items")
     for place, string in enumerate(strings):
-        if not isinstance(string, str) or not 0 < len(string) <= most_chars:
+        if not 0 < len(string) <= most_chars:
             raise refuse(
-                f"{name}[{place}]", string, f"must be a string of 1 to {most_chars} characters",
+                f"{name}[{place}]",
+                string,
+                f"must be a string of 1 to {most_chars} characters",
                 param=name,
             )

@@ -103,7 +103,7 @@ def _start_of_possible_stop(window: str, strings: tuple[str, ...]) -> int:
     first = len(window)
     for string in strings:
         at = max(0, len(window) - len(string) + 1)
-        while 0 <= (at := window.find(string[0], at, first)):
+        while (at := window.find(string[0], at, first)) >= 0:
             if string.startswith(window[at:]):
                 first = at
                 break

@@ -32,7 +32,7 @@ class LiveRequest:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when ``take`` has something, or the request has ended."""
     error: OctavoError | None = None
-    """Why it ended early; raised by the stream after everything that came before."""
+    """Why it ended early; the stream raises it after what came before."""
     num_cached_tokens: int = 0
     scheduled_time: float = 0.0
     """First time a step ran one of its answers; 0 before. [s]"""
@@ -72,9 +72,7 @@ class LiveRequest:
         if output.prompt_logprobs is not None and answer.index == 0:
             self._prompt_rows.append(output.prompt_logprobs)
         answer.apply(output)
-        if self.is_finished or (
-            self.params.output_kind is OutputKind.DELTA and answer.is_changed
-        ):
+        if self.is_finished or (self.params.output_kind is OutputKind.DELTA and answer.is_changed):
             self.news.set()
 
     def fail(self, error: OctavoError) -> None:
@@ -82,7 +80,7 @@ class LiveRequest:
         self.error = self.error or error
         for answer in self.answers:
             if answer.finish_reason is None:
-                answer.end("error")
+                answer.fail()
         self.news.set()
 
     def abort(self) -> None:
@@ -95,7 +93,8 @@ class LiveRequest:
     def take(self) -> RequestOutput | None:
         """Return what is new, or None; with ``OutputKind.FINAL`` nothing is before the end."""
         is_finished = self.is_finished
-        if self.params.output_kind is OutputKind.FINAL and not is_finished:
+        is_whole = is_finished and self.error is None
+        if self.params.output_kind is OutputKind.FINAL and not is_whole:
             return None
         changed = [answer.take() for answer in self.answers if answer.is_changed]
         if not changed:
@@ -105,7 +104,7 @@ class LiveRequest:
             prompt=self.prepared.prompt,
             prompt_token_ids=self.prepared.prompt_token_ids,
             outputs=changed,
-            finished=is_finished,
+            finished=is_whole,
             num_cached_tokens=self.num_cached_tokens,
             prompt_logprobs=self._take_prompt_logprobs(),
         )

@@ -141,9 +141,7 @@ class InputProcessor:
                 raise refuse("truncate_prompt_tokens", keep, want)
             token_ids = token_ids[-keep:] if keep > 0 else token_ids[-(limit - wanted) :]
         if not token_ids:
-            raise RequestRefused(
-                f"{param} is empty: must hold at least one token.", param=param
-            )
+            raise RequestRefused(f"{param} is empty: must hold at least one token.", param=param)
         if len(token_ids) + wanted > limit:
             raise PromptTooLong(
                 num_prompt_tokens=len(token_ids), max_tokens=wanted, limit=limit, param=param

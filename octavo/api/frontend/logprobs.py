@@ -23,10 +23,7 @@ class LogprobReader:
         token_ids = rows.token_ids[:, : self._width].tolist()
         values = rows.values[:, : self._width].tolist()
         ranks = rows.ranks.reshape(-1).tolist()
-        return [
-            self._position(*row)
-            for row in zip(token_ids, values, ranks, strict=True)
-        ]
+        return [self._position(*row) for row in zip(token_ids, values, ranks, strict=True)]
 
     def _position(self, token_ids: list[int], values: list[float], rank: int) -> Position:
         position: Position = {}

@@ -79,9 +79,12 @@ class OutputProcessor:
             if found is None:
                 continue  # aborted here while the step ran
             live, answer = found
+            if output.error is not None:
+                to_abort += self.fail(live, _error_of(output.error))
+                continue
             try:
                 self._apply(live, answer, output, now)
-            except Exception as error:  # guard of one request
+            except Exception as error:  # noqa: BLE001 - guard of one request
                 _log.exception("request %s broke while its output was read", live.request_id)
                 to_abort += self.fail(
                     live, RequestFailed(f"its output could not be read: {error!r}")
@@ -106,16 +109,12 @@ class OutputProcessor:
         for live in {id(live): live for live, _ in self._answers.values()}.values():
             self.fail(live, error)
 
-    def _apply(
-        self, live: LiveRequest, answer: Answer, output: EngineOutput, now: float
-    ) -> None:
-        if output.error is not None:
-            raise _ErrorFromEngine(output.error)
+    def _apply(self, live: LiveRequest, answer: Answer, output: EngineOutput, now: float) -> None:
         num_before = answer.num_tokens
         live.apply(answer, output)
         num_new = answer.num_tokens - num_before
         if num_new:
-            self._metrics.tokens(live, answer, num_new, now, is_first=num_before == 0)
+            self._metrics.tokens(live, answer, num_new, now)
             answer.last_token_time = now
 
     def _end(self, live: LiveRequest, error: OctavoError | None) -> list[str]:
@@ -160,3 +159,11 @@ class OutputProcessor:
         if num_alternatives is None:
             return None
         return LogprobReader(self._tokenizer.token_bytes, num_alternatives)
+
+
+def _error_of(error: RequestError) -> OctavoError:
+    if error.status >= 500:
+        return RequestFailed(error.message, status=error.status)
+    refused = RequestRefused(error.message, param=error.param)
+    refused.status = error.status
+    return refused

@@ -42,10 +42,13 @@ class RequestStream:
             EngineDied: the engine ended.
         """
         while not self._is_over:
-            output = self._live.take() if self._live.error is None else self._take_before_error()
+            output = self._live.take()
             if output is not None:
                 self._is_over = output.finished
                 return output
+            if self._live.error is not None:
+                self._is_over = True
+                raise self._live.error
             await self._live.news.wait()
             self._live.news.clear()
         raise StopAsyncIteration
@@ -70,8 +73,3 @@ class RequestStream:
         self._is_over = True
         if not self._live.is_finished:
             await self._abort(self._live)
-
-    def _take_before_error(self) -> RequestOutput | None:
-        self._is_over = True
-        assert self._live.error is not None
-        raise self._live.error

@@ -41,9 +41,7 @@ class ContentForm(Enum):
         return cls.EITHER if looks else cls.PARTS
 
 
-def prepare_messages(
-    messages: list[dict[str, Json]], form: ContentForm
-) -> list[dict[str, Json]]:
+def prepare_messages(messages: list[dict[str, Json]], form: ContentForm) -> list[dict[str, Json]]:
     """Return copies of ``messages`` with content in ``form`` and tool arguments as objects.
 
     Raises:

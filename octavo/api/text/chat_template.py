@@ -1,30 +1,18 @@
-"""Messages and tools to prompt text, by the model's own Jinja template, in a sandbox.
-
-A template is somebody else's program. It sees plain data only, cannot change it, and is bounded
-in time and in the size of what it writes.
-"""
+"""Messages and tools to prompt text, by the model's own Jinja template."""
 
 from __future__ import annotations
 
-import ctypes
-import json
-import threading
-from collections.abc import Iterable, Mapping
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any
 
 import jinja2
-from jinja2 import nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from octavo.api.text.chat_messages import ContentForm, prepare_messages
+from octavo.api.text.sandbox import OutOfTime, Sandbox, join_bounded, time_limit
+from octavo.api.text.tokenizer import Tokenizer
 from octavo.kit.errors import RequestRefused
 
 MAX_TEMPLATE_CHARS = 1 << 20
-MAX_RENDERED_CHARS = 1 << 24
 MAX_RENDER_S = 10.0
 
 Json = Any  # Any: JSON of the request, as the template sees it
@@ -44,7 +32,7 @@ class ChatTemplate:
                 param="chat_template",
             )
         self._special_tokens = special_tokens
-        environment = _Environment()
+        environment = Sandbox()
         try:
             tree = environment.parse(text)
             self._template = environment.from_string(tree)
@@ -76,9 +64,9 @@ class ChatTemplate:
             "add_generation_prompt": add_generation_prompt,
         }
         try:
-            with _time_limit(MAX_RENDER_S):
-                return _join(self._template.generate(values))
-        except _OutOfTime:
+            with time_limit(MAX_RENDER_S):
+                return join_bounded(self._template.generate(values))
+        except OutOfTime:
             raise _refused(f"it ran for more than {MAX_RENDER_S:g} s") from None
         except RequestRefused:
             raise
@@ -119,115 +107,34 @@ class ChatTemplate:
 _END_MARK = "\ue000octavo:end\ue001"
 
 
-class _OutOfTime(BaseException):
-    """Raised inside a template that runs for too long; templates cannot catch it."""
+class ChatTemplates:
+    """Compiled chat templates: the operator's or the model's, and one a request brought."""
 
+    def __init__(self, chosen: str | None, tokenizer: Tokenizer) -> None:
+        self._texts = {"default": chosen} if chosen else tokenizer.chat_templates
+        self._special_tokens = tokenizer.special_tokens
+        self._compiled: dict[str, ChatTemplate] = {}
 
-class _Environment(ImmutableSandboxedEnvironment):
-    """Jinja as chat templates expect it, with bounds on what one expression can make."""
+    def find(self, text: str | None, *, has_tools: bool) -> ChatTemplate:
+        """The template for a request.
 
-    intercepted_binops = frozenset({"+", "*", "**", "%"})
-
-    def __init__(self) -> None:
-        super().__init__(
-            trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
-        )
-        self.filters["tojson"] = _to_json
-        for name in ("center", "format", "xmlattr", "urlize", "pprint", "random"):
-            del self.filters[name]
-        self.globals = {
-            "range": self.globals["range"],
-            "namespace": self.globals["namespace"],
-            "dict": dict,
-            "raise_exception": _raise_exception,
-            "strftime_now": _strftime_now,
-        }
-        self.concat = _join  # type: ignore[assignment]  # bounded, also for set blocks and macros
-
-    def call_binop(
-        self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
-    ) -> Any:  # Any: whatever the template computes with
-        if operator in ("*", "**", "%") and not _is_small(operator, left, right):
-            raise _refused(f"'{operator}' would make a value of more than {MAX_RENDERED_CHARS}")
-        return _bounded(super().call_binop(context, operator, left, right))
-
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        if isinstance(obj, str) and attr in _PADDING_METHODS:
-            return False
-        return super().is_safe_attribute(obj, attr, value)
-
-    def call(self, context: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:  # Any: as above
-        return _bounded(super().call(context, obj, *args, **kwargs))
-
-
-_PADDING_METHODS = frozenset(
-    {"center", "ljust", "rjust", "zfill", "expandtabs", "format", "format_map", "translate"}
-)
-
-
-class _Generation(Extension):
-    """``{% generation %}`` marks what an assistant wrote; it does not change the text."""
-
-    tags = {"generation"}  # noqa: RUF012 - the base class declares it
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _join(pieces: Iterable[str]) -> str:
-    parts, size = list[str](), 0
-    for piece in pieces:
-        size += len(piece)
-        if size > MAX_RENDERED_CHARS:
-            raise _refused(f"it wrote more than {MAX_RENDERED_CHARS} characters")
-        parts.append(piece)
-    return "".join(parts)
-
-
-def _bounded(value: Any) -> Any:  # Any: whatever the template computes with
-    if isinstance(value, str | bytes | list | tuple) and len(value) > MAX_RENDERED_CHARS:
-        raise _refused(f"a value has more than {MAX_RENDERED_CHARS} characters or items")
-    return value
-
-
-def _is_small(operator: str, left: Any, right: Any) -> bool:  # Any: as above
-    match operator, left, right:
-        case "*", (str() | list() | tuple()), int():
-            return len(left) * right <= MAX_RENDERED_CHARS
-        case "*", int(), (str() | list() | tuple()):
-            return len(right) * left <= MAX_RENDERED_CHARS
-        case ("*" | "**"), int(), int():
-            bits = left.bit_length() * (right if operator == "**" else 1)
-            return bits <= 4096
-        case "%", str(), _:
-            return False
-        case _:
-            return True
-
-
-def _to_json(
-    value: Any,  # Any: JSON of the request
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - the signature that templates call
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002 - as above
-) -> str:
-    encoder = json.JSONEncoder(
-        ensure_ascii=ensure_ascii,
-        indent=None if indent is None else min(int(indent), 16),
-        separators=separators,
-        sort_keys=sort_keys,
-    )
-    return _join(encoder.iterencode(value))
-
-
-def _raise_exception(message: str) -> None:
-    raise jinja2.TemplateError(str(message))
-
-
-def _strftime_now(form: str) -> str:
-    return datetime.now().astimezone().strftime(form[:1000])
+        Raises:
+            RequestRefused: the model has none.
+        """
+        if text is not None:
+            return ChatTemplate(text, self._special_tokens)
+        name = "tool_use" if has_tools and "tool_use" in self._texts else "default"
+        if name not in self._texts:
+            raise RequestRefused(
+                "this model has no chat template, so it reads no messages. Use "
+                "/v1/completions, or start the server with --chat-template.",
+                param="messages",
+            )
+        template = self._compiled.get(name)
+        if template is None:
+            template = ChatTemplate(self._texts[name], self._special_tokens)
+            self._compiled[name] = template
+        return template
 
 
 def _explain(error: BaseException) -> str:
@@ -242,37 +149,3 @@ def _refused(reason: str) -> RequestRefused:
         "Change the messages, or give another template with --chat-template.",
         param="messages",
     )
-
-
-class _Watch:
-    """Interrupts one thread, unless it is told first that the thread has finished."""
-
-    def __init__(self) -> None:
-        self._thread = threading.get_ident()
-        self._lock = threading.Lock()
-        self._done = False
-
-    def interrupt(self) -> None:
-        with self._lock:
-            if not self._done:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread), ctypes.py_object(_OutOfTime)
-                )
-
-    def stop(self) -> None:
-        with self._lock:
-            self._done = True
-
-
-@contextmanager
-def _time_limit(limit_s: float) -> Any:  # Any: a generator behind a decorator
-    """Raise ``_OutOfTime`` in this thread if the body runs longer; loops end at once."""
-    watch = _Watch()
-    timer = threading.Timer(limit_s, watch.interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        watch.stop()
-        timer.cancel()

@@ -13,7 +13,15 @@ from octavo.api.text.sentencepiece import PieceKind, build_sentencepiece, read_s
 from octavo.api.text.tokenizer import TokenizerParts
 from octavo.kit.errors import CheckpointError
 
-_ROLES = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+_ROLES = (
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "pad_token",
+    "sep_token",
+    "cls_token",
+    "mask_token",
+)
 
 Json = dict[str, object]
 
@@ -37,7 +45,7 @@ def _core(folder: Path, config: Json, special: dict[str, str]) -> tokenizers.Tok
     if (fast := folder / "tokenizer.json").is_file():
         try:
             core = tokenizers.Tokenizer.from_str(fast.read_text(encoding="utf-8"))
-        except Exception as error:  # noqa: BLE001 - the library raises bare Exception
+        except Exception as error:  # the library raises nothing narrower
             raise CheckpointError(
                 f"{fast}: is no tokenizer ({error}). Fetch the file again."
             ) from error
@@ -52,9 +60,7 @@ def _core(folder: Path, config: Json, special: dict[str, str]) -> tokenizers.Tok
     return core
 
 
-def _from_sentencepiece(
-    path: Path, config: Json, special: dict[str, str]
-) -> tokenizers.Tokenizer:
+def _from_sentencepiece(path: Path, config: Json, special: dict[str, str]) -> tokenizers.Tokenizer:
     pieces = read_sentencepiece(path)
     core = build_sentencepiece(pieces)
     for kind, is_special in ((PieceKind.CONTROL, True), (PieceKind.USER_DEFINED, False)):

@@ -46,9 +46,7 @@ def parts_from_gguf(metadata: Mapping[str, object], *, source: str) -> Tokenizer
         if (number := facts.find_id(key)) is not None
     }
     _add_markers(core, facts, special, adds_bos=adds_bos)
-    return TokenizerParts(
-        core=core, special_tokens=special, chat_templates=facts.chat_templates()
-    )
+    return TokenizerParts(core=core, special_tokens=special, chat_templates=facts.chat_templates())
 
 
 class _Facts:

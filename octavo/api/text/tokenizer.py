@@ -7,7 +7,7 @@ by token are the same thing: bytes are joined, then read as UTF-8.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import tokenizers
@@ -24,7 +24,7 @@ class TokenizerParts:
     special_tokens: dict[str, str] = field(default_factory=dict)
     """``bos_token``, ``eos_token`` and the like, as chat templates use them."""
     chat_templates: dict[str, str] = field(default_factory=dict)
-    """Jinja text by name; ``default`` is used unless a request has tools and ``tool_use`` exists."""
+    """Jinja text by name: ``default``, and ``tool_use`` where requests with tools have another."""
 
 
 class TokenBytes(dict[int, bytes]):
@@ -42,6 +42,15 @@ class TokenBytes(dict[int, bytes]):
     def join(self, token_ids: Iterable[int]) -> bytes:
         """Bytes of all of them."""
         return b"".join(map(self.__getitem__, token_ids))
+
+
+class _NoBytes(dict[int, bytes]):
+    def __missing__(self, token_id: int) -> bytes:
+        return b""
+
+
+NO_BYTES: Mapping[int, bytes] = _NoBytes()
+"""The table of a request that wants no text."""
 
 
 class Tokenizer:
@@ -85,7 +94,7 @@ class Tokenizer:
         return self._core.token_to_id(token)
 
     def longest_token_bytes(self) -> int:
-        """Length of the longest token, as it is spelled in the vocabulary. [bytes]"""
+        """Bytes of the longest token; characters where the vocabulary does not spell bytes."""
         return max(map(len, self._core.get_vocab(with_added_tokens=True)), default=1)
 
 
@@ -100,8 +109,8 @@ class _Spelling:
         self._added = frozenset(core.get_added_tokens_decoder())
         if not self._is_byte_level and "Metaspace" not in names and "ByteFallback" not in names:
             raise Unsupported(
-                f"the tokenizer's decoder is {names or 'absent'}: must be ByteLevel, or Metaspace or "
-                "ByteFallback with their companions. Use a model with such a tokenizer."
+                f"the tokenizer's decoder is {names or 'absent'}: must be ByteLevel, or have "
+                "Metaspace or ByteFallback. Use a model with such a tokenizer."
             )
         self.strips_first_space = any(
             (step["type"] == "Strip" and step.get("start") == 1)
@@ -115,7 +124,7 @@ class _Spelling:
             return b""
         if self._is_byte_level:
             try:
-                return bytes(map(_BYTE_OF_CHARACTER.__getitem__, token))
+                return bytes(map(BYTE_OF_CHARACTER.__getitem__, token))
             except KeyError:  # an added token with a character that spells no byte, such as a space
                 return token.encode()
         if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
@@ -144,5 +153,5 @@ def _byte_characters() -> dict[str, int]:
     return table | {chr(0x100 + place): byte for place, byte in enumerate(others)}
 
 
-_BYTE_OF_CHARACTER = _byte_characters()
-assert set(_BYTE_OF_CHARACTER) == set(ByteLevel.alphabet())
+BYTE_OF_CHARACTER = _byte_characters()
+assert set(BYTE_OF_CHARACTER) == set(ByteLevel.alphabet())
