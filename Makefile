@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 NOT_HERE := not long and not cuda
 
 .DEFAULT_GOAL := list
-.PHONY: list serve test setup hooks fmt check quick test-long bench docs reference pins why size clean
+.PHONY: list serve test setup hooks fmt check quick test-long coverage docs reference pins why size clean
 
 list: ## list commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ quick: setup ## unit, contracts, engine (under 60 s)
 
 test-long: setup ## everything, full grids and kills too
 	@$(PYTEST) -m "not cuda" $(ARGS)
+
+coverage: setup ## which lines and branches the tests of this machine do not reach
+	@$(PYTEST) -q -m "$(NOT_HERE)" --cov --cov-report=term-missing $(ARGS)
 
 docs: setup reference ## build the documentation strictly into site/
 	@$(PIP) --quiet -c constraints.txt -e ".[docs]"
