@@ -12,6 +12,7 @@ from octavo.api.frontend.params import OutputKind, SamplingParams
 from octavo.api.frontend.prompts import Prompt, TextPrompt, TokensPrompt, normalize_prompt
 from octavo.config.octavo import OctavoConfig
 from octavo.contracts.output import EngineReady
+from octavo.kit.errors import RequestRefused
 
 VOCAB_SIZE = 0x110000
 """A token id is a code point."""
@@ -42,6 +43,9 @@ class FakeLLM:
     is_alive: bool = True
     dead_reason: str | None = None
     metrics: FakeMetrics = field(default_factory=FakeMetrics)
+    refused_prompt: str | None = None
+    """Text that ``add`` refuses."""
+    given: list[Prompt] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
     params: list[SamplingParams] = field(default_factory=list)
     live: set[str] = field(default_factory=set)
@@ -68,6 +72,9 @@ class FakeLLM:
         if self.refusal is not None:
             raise self.refusal
         text = _text(prompt)
+        if text == self.refused_prompt:
+            raise RequestRefused(f"prompt={text!r}: is refused.", param="prompt")
+        self.given.append(prompt)
         self.prompts.append(text)
         self.params.append(params)
         self.live.add(request_id)
@@ -101,6 +108,8 @@ class FakeLLM:
         return [*([1] if add_special_tokens else []), *map(ord, text)]
 
     async def decode(self, token_ids: Sequence[int]) -> str:
+        if token_ids and max(token_ids) >= VOCAB_SIZE:
+            raise RequestRefused(f"tokens: must be less than {VOCAB_SIZE}.", param="tokens")
         return "".join(map(chr, token_ids))
 
     async def close(self) -> None:

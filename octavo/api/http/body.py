@@ -111,9 +111,14 @@ async def _read(request: Request, limit: int) -> bytes:
 def _refusal(error: ErrorDetails) -> RequestRefused:
     field = field_path(error["loc"])
     wanted = _WANTED.get(error["type"])
-    text = wanted.format(**error.get("ctx", {})) if wanted else error["msg"].lower()
+    bounds = {name: _bound(value) for name, value in error.get("ctx", {}).items()}
+    text = wanted.format(**bounds) if wanted else error["msg"].lower()
     given = "" if error["type"] == "missing" else f"={_shown(error['input'])}"
     return RequestRefused(f"{field}{given}: {text}.", param=field or None, code="invalid_value")
+
+
+def _bound(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _shown(value: object) -> str:

@@ -24,7 +24,6 @@ from octavo.api.http.schema.answers import (
 from octavo.api.http.schema.messages import conversation
 from octavo.api.http.schema.openai import DetokenizeRequest, TokenizeRequest
 from octavo.api.http.service import ReadyDep, Service, ServiceDep, served_name
-from octavo.kit.errors import RequestRefused
 
 router = APIRouter()
 TokenizeBody = Annotated[TokenizeRequest, Depends(body(TokenizeRequest))]
@@ -106,14 +105,6 @@ async def tokenize(asked: TokenizeBody, service: ReadyDep) -> Response:
 async def detokenize(asked: DetokenizeBody, service: ReadyDep) -> Response:
     """Text of token ids."""
     served_name(service, asked.model)
-    size = service.config.model.vocab_size
-    for index, token_id in enumerate(asked.tokens):
-        if token_id >= size:
-            raise RequestRefused(
-                f"tokens[{index}]={token_id}: must be less than {size}, the vocabulary's size.",
-                param=f"tokens[{index}]",
-                code="invalid_value",
-            )
     return json_reply(Detokenized(await service.decode(asked.tokens)))
 
 

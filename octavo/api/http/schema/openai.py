@@ -231,7 +231,7 @@ class CompletionRequest(GenerationRequest):
     refusals: ClassVar[dict[str, str]] = _COMPLETION_REFUSALS
 
     prompt: Annotated[
-        list[str] | list[list[int]],
+        list[str | list[int]],
         PlainValidator(checked_prompts, json_schema_input_type=TextOrTokens),
     ]
     echo: Flag = False

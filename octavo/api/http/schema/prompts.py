@@ -10,7 +10,7 @@ _MAX_PROMPTS = 2048
 _MAX_TOKEN_ID = 2**31 - 1
 
 
-def checked_prompts(value: object) -> list[str] | list[list[int]]:
+def checked_prompts(value: object) -> list[str | list[int]]:
     """One list of prompts from any of the four shapes.
 
     Written by hand: a union would try each shape on a million ids and name none of them.

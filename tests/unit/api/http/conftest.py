@@ -6,13 +6,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from octavo.api.http.app import build_app
 from octavo.config.cache import CacheConfig
@@ -76,23 +76,41 @@ SERVER = ServerConfig(host="", port=0, uds=None, api_keys=(), max_body_bytes=1 <
 Serve = Callable[..., httpx.Client]
 
 
-@contextmanager
-def served(llm: FakeLLM, server: ServerConfig, path: Path) -> Iterator[httpx.Client]:
-    """Serve ``llm`` until the block ends; the client is not the only one that may connect."""
-    config = uvicorn.Config(
-        build_app(llm, server), uds=str(path), log_level="warning", lifespan="off", access_log=False
-    )
-    running = uvicorn.Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(running.serve()))
-    thread.start()
-    deadline = time.monotonic() + 10
-    while not running.started and time.monotonic() < deadline:
-        time.sleep(0.005)
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://o") as client:
-        yield client
-    running.should_exit = True
-    thread.join(10)
-    assert not thread.is_alive()
+class Served:
+    """A running HTTP server whose application changes from test to test."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.app: ASGIApp | None = None
+        config = uvicorn.Config(
+            self._current,
+            interface="asgi3",
+            uds=str(path),
+            log_level="warning",
+            lifespan="off",
+            access_log=False,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()))
+        self._thread.start()
+        deadline = time.monotonic() + 10
+        while not self._server.started and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+    async def _current(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    server = Served(tmp_path_factory.mktemp("http") / "socket")
+    yield server
+    server.close()
 
 
 @pytest.fixture
@@ -101,13 +119,14 @@ def llm() -> FakeLLM:
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
+def serve(running: Served) -> Iterator[Serve]:
     """Call with a fake, and fields of ``ServerConfig`` that differ."""
-    with ExitStack() as stack:
+    transport = httpx.HTTPTransport(uds=str(running.path))
+    with httpx.Client(transport=transport, base_url="http://o") as client:
 
         def start(llm: FakeLLM, **changes: object) -> httpx.Client:
-            server = replace(SERVER, **changes)
-            return stack.enter_context(served(llm, server, tmp_path / "http"))
+            running.app = build_app(llm, replace(SERVER, **changes))
+            return client
 
         yield start
 
@@ -115,19 +134,3 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 @pytest.fixture
 def client(llm: FakeLLM, serve: Serve) -> httpx.Client:
     return serve(llm)
-
-
-def events(text: str) -> list[str]:
-    """Data of the events of a stream; comments are left out."""
-    blocks = [block for block in text.split("\n\n") if block and not block.startswith(":")]
-    assert all(block.startswith("data: ") for block in blocks)
-    return [block.removeprefix("data: ") for block in blocks]
-
-
-def eventually(claim: Callable[[], bool], *, within_s: float = 5.0) -> bool:
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if claim():
-            return True
-        time.sleep(0.005)
-    return claim()
