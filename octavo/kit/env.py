@@ -1,6 +1,7 @@
 """Every environment variable that octavo reads, typed, in one table.
 
-They are for deployment and debugging, never for behaviour.
+They are for deployment and debugging, never for behaviour. What libraries read for themselves
+(such as ``HF_TOKEN`` and ``HF_ENDPOINT`` of huggingface_hub) is not here.
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ from pathlib import Path
 class Environment:
     """What the environment says, read once at start."""
 
-    cache_dir: Path
-    """``OCTAVO_CACHE``: folder for models fetched by octavo, default ``~/.cache/octavo``."""
+    cache_dir: Path | None
+    """``OCTAVO_CACHE``: folder for models fetched from the hub; the hub's own cache where unset."""
 
     api_key: str | None
     """``OCTAVO_API_KEY``: bearer key, where a command line would show it to other users."""
 
+    visible_devices: str | None = None
+    """``CUDA_VISIBLE_DEVICES``: the accelerators that the driver shows to this process."""
+
 
 def read_environment() -> Environment:
     """Read the table above from ``os.environ``."""
-    cache = os.environ.get("OCTAVO_CACHE") or "~/.cache/octavo"
+    cache = os.environ.get("OCTAVO_CACHE")
     return Environment(
-        cache_dir=Path(cache).expanduser(),
+        cache_dir=Path(cache).expanduser() if cache else None,
         api_key=os.environ.get("OCTAVO_API_KEY") or None,
+        visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
     )
 
 

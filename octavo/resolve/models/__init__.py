@@ -1,0 +1,5 @@
+"""Configs that need their own reading, one file per model_type.
+
+Process: shared
+Step: none
+"""
