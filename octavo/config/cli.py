@@ -1,7 +1,7 @@
 """Dataclass fields to command-line flags, values and help.
 
-A field called ``max_model_len`` is the flag ``--max-model-len``; ``model`` is also the positional
-argument. ``--config file.yaml`` holds the same names; what the command line says wins.
+A field called ``max_model_len`` is the flag ``--max-model-len``; ``model`` is also positional.
+``--config file.yaml`` holds the same names; what the command line says wins.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ B = TypeVar("B")
 C = TypeVar("C")
 
 POSITIONAL = "model"
-"""Fields of this name may also be given without a flag."""
-
 _SUFFIXES = {
     "": 1,
     **{letter: 1000 ** (place + 1) for place, letter in enumerate("kmgt")},

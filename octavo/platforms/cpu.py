@@ -32,7 +32,7 @@ class CPU:
             threads=self._threads(),
             dtypes=("float32", "bfloat16", "float16"),
             prefers_checkpoint_dtype=False,
-            attention_backends=("native_cpu", "torch_sdpa", "torch_reference"),
+            attention_backends=("torch_paged", "torch_reference"),
             has_exact_path=False,
             default_max_num_seqs=64,
             default_max_num_batched_tokens=2048,
