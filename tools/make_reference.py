@@ -13,6 +13,9 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from prometheus_client.core import Metric
+
+from octavo.api.frontend.metrics import Metrics
 from octavo.config import args
 from octavo.config.cli import field_docs
 from octavo.kit import errors
@@ -86,9 +89,9 @@ def errors_page() -> str:
 
 
 def metrics_page() -> str:
-    """Table of the metrics that ``api/frontend/metrics.py`` declares."""
+    """Table of the metrics of ``/metrics``."""
     rows = [(f"`{name}`", kind, _code(text)) for name, kind, text in declared_metrics()]
-    intro = "`GET /metrics` answers them as Prometheus text.\n"
+    intro = "`GET /metrics` answers them as Prometheus text, each with the label `model_name`.\n"
     return "\n".join(["# Metrics\n", WRITTEN, intro, _table(("Metric", "Kind", "Meaning"), rows)])
 
 
@@ -109,20 +112,10 @@ def argument_classes() -> list[type[Any]]:
     ]
 
 
-def declared_metrics(root: Path = ROOT) -> list[tuple[str, str, str]]:
-    """Return name, kind and description of every ``Gauge``, ``Counter`` or ``Histogram`` made."""
-    path = root / "octavo/api/frontend/metrics.py"
-    found: list[tuple[str, str, str]] = []
-    if not path.exists():
-        return found
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        match node:
-            case ast.Call(
-                func=ast.Name(id="Gauge" | "Counter" | "Histogram" as kind),
-                args=[ast.Constant(value=str(name)), ast.Constant(value=str(text)), *_],
-            ):
-                found.append((name, kind.lower(), text))
-    return found
+def declared_metrics() -> list[tuple[str, str, str]]:
+    """Return name, kind and description of every metric that ``/metrics`` shows."""
+    families = Metrics(model_name="any").collect()
+    return [(_metric_name(family), family.type, family.documentation) for family in families]
 
 
 def extensions(root: Path = ROOT) -> list[tuple[str, str, str]]:
@@ -137,6 +130,10 @@ def extensions(root: Path = ROOT) -> list[tuple[str, str, str]]:
                     group, package, attribute = (str(value) for value in values)
                     found.add((group, package, attribute))
     return sorted(found)
+
+
+def _metric_name(family: Metric) -> str:
+    return f"{family.name}_total" if family.type == "counter" else family.name
 
 
 def _flag(field: Field[Any]) -> str:

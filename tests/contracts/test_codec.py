@@ -93,6 +93,20 @@ def test_a_codec_forgets_a_message_it_could_not_encode() -> None:
     assert len(frames) == 2
 
 
+class Foreign(Message, frozen=True):
+    """A field of a type that the codec does not know."""
+
+    value: complex
+
+
+def test_a_field_of_a_foreign_type_is_refused_where_it_arrives() -> None:
+    frames = Codec[Abort](Abort).encode(Abort(["x"]))
+    named = bytes(frames[0]).replace(b"\xa5Abort", b"\xa7Foreign")
+
+    with pytest.raises(msgspec.ValidationError, match="is no message field"):
+        Codec[Foreign](Foreign).decode([named])
+
+
 def damaged() -> list[tuple[str, list[bytes]]]:
     """Frames that are no ``SchedulerOutput``."""
     frames = [

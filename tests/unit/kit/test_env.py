@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sysconfig
 from pathlib import Path
 
 import pytest
 
-from octavo.kit.env import read_environment
+from octavo.kit.env import child_environment, read_environment
 
 
 def test_without_variables_there_are_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +45,28 @@ def test_a_home_folder_in_a_path_is_expanded(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("OCTAVO_CACHE", "~/models")
 
     assert read_environment().cache_dir == Path.home() / "models"
+
+
+def test_a_child_finds_a_package_that_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/already/there")
+
+    environment = child_environment(tmp_path)
+
+    assert environment["PYTHONPATH"] == f"{tmp_path}{os.pathsep}/already/there"
+    assert environment["PATH"] == os.environ["PATH"]
+
+
+def test_a_child_of_a_process_without_a_path_gets_the_package_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+    assert child_environment(tmp_path)["PYTHONPATH"] == str(tmp_path)
+
+
+def test_a_child_finds_an_installed_package_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+    assert child_environment(Path(sysconfig.get_path("purelib"))) == dict(os.environ)

@@ -14,8 +14,11 @@ from octavo.kit.errors import (
     OperatorError,
     Overloaded,
     PromptTooLong,
+    RequestFailed,
     RequestRefused,
     Unsupported,
+    is_device_lost,
+    one_line,
 )
 
 
@@ -73,3 +76,38 @@ def test_what_the_operator_can_mend_is_told_apart_from_the_rest(kind: type[Excep
     assert issubclass(kind, OperatorError)
     assert not issubclass(kind, RequestRefused)
     assert not issubclass(EngineDied, OperatorError)
+
+
+def test_a_request_that_broke_is_not_the_clients_fault() -> None:
+    error = RequestFailed("row 3 is not finite")
+
+    assert (error.message, error.status) == ("row 3 is not finite", 500)
+    assert not isinstance(error, RequestRefused)
+
+
+class AcceleratorError(RuntimeError):
+    """As torch calls it."""
+
+
+class OutOfContext(AcceleratorError):
+    """A kind of it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [(AcceleratorError(), True), (OutOfContext(), True), (RuntimeError("CUDA"), False)],
+)
+def test_a_lost_device_is_known_by_the_name_of_its_error(error: Exception, lost: bool) -> None:
+    assert is_device_lost(error) is lost
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (CheckpointError("cut off\n  after 3 bytes"), "cut off after 3 bytes"),
+        (ValueError("no\nnumber"), "ValueError: no number"),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_an_error_fits_on_one_line(error: Exception, line: str) -> None:
+    assert one_line(error) == line
