@@ -72,7 +72,7 @@ def check(root: Path) -> list[Violation]:
     for path in sorted(package.rglob("*.py")):
         place = path.relative_to(package).as_posix()
         ceiling = ceilings.find(place)
-        if ceiling is None and path.name != "__init__.py":
+        if ceiling is None and not path.name.startswith("__"):
             violations.append(Violation(f"octavo/{place}", "place", "in no table", "a line in it"))
         violations += _check_file(path, f"octavo/{place}", ceiling or DEFAULT_LINES)
     for folder in OTHER_FOLDERS:
