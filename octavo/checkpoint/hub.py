@@ -1,7 +1,7 @@
 """The files of a hub repository that serving needs, and no others.
 
-huggingface_hub does the fetching: progress bars, resumption, its cache. Where the hub cannot be
-reached, what an earlier run fetched is used.
+huggingface_hub does the fetching: progress bars, resumption after a broken connection, its cache.
+Where the hub cannot be reached, what an earlier run fetched is used.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from __future__ import annotations
 import logging
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import cast
 
-import httpx
-from huggingface_hub import HfApi, hf_hub_download, snapshot_download
+from huggingface_hub import HfApi, hf_hub_download, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import (
-    EntryNotFoundError,
     GatedRepoError,
     HfHubHTTPError,
     LocalEntryNotFoundError,
-    OfflineModeIsEnabled,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
@@ -40,7 +38,10 @@ _ALWAYS = (
 _TOKENIZER = "tokenizer.json"
 _SLOW_TOKENIZER = ("tokenizer.model", "vocab.json", "merges.txt")
 _SINGLE = "model.safetensors"
-_UNREACHABLE = (httpx.HTTPError, OfflineModeIsEnabled, ConnectionError, TimeoutError)
+
+_TRANSPORT_ERROR = cast("type[Exception]", HfHubHTTPError.__mro__[1])  # the type checker sees type
+"""Base of the errors of whichever HTTP library this huggingface_hub uses."""
+_FAILURES = (OSError, _TRANSPORT_ERROR)
 
 
 def fetch_folder(repo: str, revision: str | None, cache_dir: Path | None) -> Path:
@@ -50,18 +51,24 @@ def fetch_folder(repo: str, revision: str | None, cache_dir: Path | None) -> Pat
         CheckpointError: the repository is not there, has no such weights, or is out of reach.
     """
     try:
-        files, commit = _listing(repo, revision)
-        wanted = _wanted(repo, files, commit, cache_dir)
-        if wanted == _only_gguf(files):
-            return fetch_gguf(repo, wanted[0], revision, cache_dir)
-        folder = snapshot_download(
-            repo, revision=commit, cache_dir=cache_dir, allow_patterns=[_literal(f) for f in wanted]
+        files = _listing(repo, revision)
+        if gguf := _only_gguf(repo, files):
+            return fetch_gguf(repo, gguf, revision, cache_dir)
+        names = [*_texts(repo, files), *_weights(repo, files, revision, cache_dir)]
+        return Path(
+            snapshot_download(
+                repo,
+                revision=revision,
+                cache_dir=cache_dir,
+                allow_patterns=[_literal(name) for name in names],
+            )
         )
-    except HfHubHTTPError as error:
-        raise _refused(repo, revision, error) from error
-    except _UNREACHABLE as error:
-        return _cached_folder(repo, revision, cache_dir, error)
-    return Path(folder)
+    except _FAILURES as error:
+        folder = _cached_folder(repo, revision, cache_dir) if _is_out_of_reach(error) else None
+        if folder is None:
+            raise _explained(repo, revision, error) from error
+        _warn(error, folder)
+        return folder
 
 
 def fetch_gguf(repo: str, file: str, revision: str | None, cache_dir: Path | None) -> Path:
@@ -71,50 +78,55 @@ def fetch_gguf(repo: str, file: str, revision: str | None, cache_dir: Path | Non
         CheckpointError: it is not there, or out of reach.
     """
     try:
+        ggufs = _ggufs(_listing(repo, revision))
+        if file not in ggufs:
+            raise CheckpointError(
+                f"{repo}: has no file {file!r}; its .gguf files are: "
+                f"{', '.join(ggufs) or 'none'}. Name one of them as {repo}:FILE."
+            )
         return Path(hf_hub_download(repo, file, revision=revision, cache_dir=cache_dir))
-    except LocalEntryNotFoundError as error:
-        raise _out_of_reach(repo, error) from error
-    except EntryNotFoundError as error:
-        files, _ = _listing(repo, revision)
-        raise CheckpointError(
-            f"{repo}: has no file {file!r}; its .gguf files are "
-            f"{', '.join(_ggufs(files)) or 'none'}. Name one of them as {repo}:FILE."
-        ) from error
-    except HfHubHTTPError as error:
-        raise _refused(repo, revision, error) from error
-    except _UNREACHABLE as error:
-        raise _out_of_reach(repo, error) from error
+    except _FAILURES as error:
+        found = _cached(repo, file, revision, cache_dir) if _is_out_of_reach(error) else None
+        if found is None:
+            raise _explained(repo, revision, error) from error
+        _warn(error, found)
+        return found
 
 
-def _listing(repo: str, revision: str | None) -> tuple[list[str], str]:
-    """Return the repository's files and the commit they belong to."""
+def _listing(repo: str, revision: str | None) -> list[str]:
     info = HfApi().model_info(repo, revision=revision)
-    files = sorted(sibling.rfilename for sibling in info.siblings or ())
-    return files, info.sha or revision or "main"
+    return sorted(sibling.rfilename for sibling in info.siblings or ())
 
 
-def _wanted(repo: str, files: list[str], commit: str, cache_dir: Path | None) -> list[str]:
+def _only_gguf(repo: str, files: list[str]) -> str | None:
+    """Return the one .gguf file of a repository without other weights; None for other kinds."""
     ggufs = _ggufs(files)
-    if not any(file.endswith(".safetensors") for file in files) and ggufs:
-        if len(ggufs) == 1:
-            return ggufs
+    if not ggufs or any(file.endswith(".safetensors") for file in files):
+        return None
+    if len(ggufs) > 1:
         raise CheckpointError(
             f"{repo}: holds GGUF files only: {', '.join(ggufs)}. Choose one, such as "
             f"{repo}:{ggufs[0]}"
         )
+    return ggufs[0]
+
+
+def _texts(repo: str, files: list[str]) -> list[str]:
+    """Configuration, tokenizer and chat templates."""
     if "config.json" not in files:
         raise CheckpointError(
             f"{repo}: has no config.json (it has {', '.join(files[:8]) or 'no files'}). "
             "Name a repository that holds a model in Hugging Face or GGUF format."
         )
     tokenizer = (_TOKENIZER,) if _TOKENIZER in files else _SLOW_TOKENIZER
-    wanted = [file for file in files if any(fnmatch(file, name) for name in (*_ALWAYS, *tokenizer))]
-    return wanted + _weights(repo, files, commit, cache_dir)
+    return [file for file in files if any(fnmatch(file, name) for name in (*_ALWAYS, *tokenizer))]
 
 
-def _weights(repo: str, files: list[str], commit: str, cache_dir: Path | None) -> list[str]:
+def _weights(
+    repo: str, files: list[str], revision: str | None, cache_dir: Path | None
+) -> list[str]:
     if INDEX in files:
-        index = hf_hub_download(repo, INDEX, revision=commit, cache_dir=cache_dir)
+        index = hf_hub_download(repo, INDEX, revision=revision, cache_dir=cache_dir)
         return [INDEX, *indexed_files(Path(index).parent)]
     found = [file for file in files if file.endswith(".safetensors") and "/" not in file]
     if _SINGLE in found:
@@ -131,50 +143,60 @@ def _ggufs(files: list[str]) -> list[str]:
     return [file for file in files if file.endswith(".gguf")]
 
 
-def _only_gguf(files: list[str]) -> list[str]:
-    ggufs = _ggufs(files)
-    return ggufs if len(ggufs) == 1 else []
-
-
 def _literal(name: str) -> str:
     """Escape a file name for a pattern that would read brackets and stars in it."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
-def _cached_folder(
-    repo: str, revision: str | None, cache_dir: Path | None, error: Exception
-) -> Path:
-    try:
-        folder = snapshot_download(
-            repo, revision=revision, cache_dir=cache_dir, local_files_only=True
-        )
-    except LocalEntryNotFoundError:
-        raise _out_of_reach(repo, error) from error
-    if not (Path(folder) / "config.json").is_file():
-        raise _out_of_reach(repo, error) from error
-    _log.warning("hub not reached (%s); using the files of %s fetched earlier", error, repo)
-    return Path(folder)
+def _cached_folder(repo: str, revision: str | None, cache_dir: Path | None) -> Path | None:
+    """Return the folder that an earlier run completed, or None."""
+    config = _cached(repo, "config.json", revision, cache_dir)
+    if config is None:
+        return None
+    folder = config.parent
+    if (folder / INDEX).is_file():
+        is_complete = all((folder / file).is_file() for file in indexed_files(folder))
+    else:
+        is_complete = any(folder.glob("*.safetensors"))
+    return folder if is_complete else None
 
 
-def _refused(repo: str, revision: str | None, error: HfHubHTTPError) -> CheckpointError:
-    if isinstance(error, GatedRepoError):
-        return CheckpointError(
-            f"{repo}: is gated. Accept its terms on the hub and set HF_TOKEN to your token."
-        )
-    if isinstance(error, RevisionNotFoundError):
-        return CheckpointError(f"{repo}: has no revision {revision!r}. Check --revision.")
-    if isinstance(error, RepositoryNotFoundError):
-        return CheckpointError(
-            f"{repo}: is no folder here, and the hub has no such public repository. Check the "
-            "name, or set HF_TOKEN if it is private."
-        )
-    reason = str(error).splitlines()[0]
-    return CheckpointError(f"{repo}: the hub answers: {reason}. Try again later.")
+def _cached(repo: str, file: str, revision: str | None, cache_dir: Path | None) -> Path | None:
+    """Return a file that an earlier run fetched, or None."""
+    found = try_to_load_from_cache(repo, file, cache_dir=cache_dir, revision=revision)
+    return Path(found) if isinstance(found, str) else None
 
 
-def _out_of_reach(repo: str, error: Exception) -> CheckpointError:
-    reason = (str(error) or type(error).__name__).splitlines()[0]
-    return CheckpointError(
-        f"{repo}: is no folder here, is not in the local cache, and the hub is out of reach "
-        f"({reason:.200}). Give a folder or a .gguf file, or connect and run again."
-    )
+def _warn(error: Exception, found: Path) -> None:
+    _log.warning("hub not reached (%s); taking what was fetched before: %s", error, found)
+
+
+def _is_out_of_reach(error: Exception) -> bool:
+    """Whether the hub gave no answer, as opposed to one that settles the matter."""
+    if isinstance(error, HfHubHTTPError):
+        return error.response.status_code >= 500
+    return isinstance(error, (_TRANSPORT_ERROR, ConnectionError, LocalEntryNotFoundError))
+
+
+def _explained(repo: str, revision: str | None, error: Exception) -> CheckpointError:
+    reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+    match error:
+        case GatedRepoError():
+            what = "is gated. Accept its terms on the hub and set HF_TOKEN to your token."
+        case RevisionNotFoundError():
+            what = f"has no revision {revision!r}. Check --revision."
+        case RepositoryNotFoundError():
+            what = (
+                "is no folder here, and the hub shows no such repository. Check the name, or set "
+                "HF_TOKEN if it is private."
+            )
+        case _ if _is_out_of_reach(error):
+            what = (
+                "is no folder here and not in the local cache, and the hub is out of reach "
+                f"({reason:.200}). Give a folder or a .gguf file, or connect and run again."
+            )
+        case HfHubHTTPError():
+            what = f"the hub refuses ({reason:.200}). Check HF_TOKEN, or try again later."
+        case _:
+            what = f"was not fetched ({reason:.200}). Check --download-dir and the space there."
+    return CheckpointError(f"{repo}: {what}")

@@ -46,17 +46,17 @@ def locate(
         CheckpointError: the path holds no model, or the hub cannot give it.
         ConfigError: nothing is called that.
     """
-    if model is None:
+    path = None if model is None else Path(model).expanduser()
+    if (path is None or path.exists()) and revision is not None:
+        raise ConfigError(
+            "revision",
+            revision,
+            want=f"is for hub ids, and {model or 'the demo model'} is on this machine",
+            fix="Leave out --revision.",
+        )
+    if model is None or path is None:
         return _demo()
-    path = Path(model).expanduser()
     if path.exists():
-        if revision is not None:
-            raise ConfigError(
-                "revision",
-                revision,
-                want=f"is for hub ids, and {model} is on this machine",
-                fix="Leave out --revision.",
-            )
         return _local(model, path)
     repo, _, file = model.partition(":")
     if not _is_hub_id(repo) or (file and not file.endswith(".gguf")):

@@ -119,6 +119,6 @@ def require_choice(option: str, value: str | None, choices: Sequence[str]) -> No
         raise ConfigError(
             option,
             value,
-            want=f"must be {' or '.join(choices) or 'left out, since there is none'}",
+            want=f"must be one of {', '.join(choices) or 'none, since nothing is installed'}",
             fix=f"Use --{flag} {choices[0]}." if choices else f"Leave out --{flag}.",
         )

@@ -16,7 +16,7 @@ from octavo.resolve.memory_plan import (
     workspace_bytes,
 )
 
-_BLOCK_SIZES = ("1", "2", "4", "8", "16", "32", "64", "128")
+_BLOCK_SIZES = ("16", "32", "64", "128", "8", "4", "2", "1")
 _SHORTEST = 16
 """A context that was lowered below this serves nobody. [tokens]"""
 
