@@ -110,20 +110,22 @@ class EngineCore:
         """After a step that failed while the device is sound: run its requests again, in halves.
 
         Plans in flight are dropped, every row ends, nothing is published. The oldest plan is the
-        one that failed. If it held one request, that is the one that breaks it, and it ends.
+        one that failed. If it held one request, that is the one that breaks it, and it ends. A
+        request that had ended by then may have broken it as well, so it counts as company.
 
         Raises:
             WorkerFailed: the worker does not answer any more.
         """
         log.error("a step failed and its requests run again: %s", failure.cause)
-        failed = [r for r in self.in_flight[0].requests if self._is_live(r)]
+        company = self.in_flight[0].requests
+        failed = [request for request in company if self._is_live(request)]
         self.executor.reset()
         while self.in_flight:
             self.updater.drop(self.in_flight.popleft())
         for request in list(self.table.running):
             self.scheduler.preempt(request)
         self.table.forget_rows()
-        if len(failed) == 1:
+        if len(company) == 1 and failed:
             cause = f"the step that ran this request alone failed: {failure.cause}"
             self.updater.fail(failed[0], RequestError(cause))
         else:
