@@ -10,7 +10,9 @@ import ast
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -18,6 +20,7 @@ from prometheus_client.core import Metric
 from octavo.api.frontend.metrics import Metrics
 from octavo.config import args
 from octavo.config.cli import field_docs
+from octavo.entrypoints import cli
 from octavo.kit import errors
 from octavo.kit.env import Environment
 from octavo.kit.errors import RequestRefused
@@ -47,7 +50,7 @@ def pages() -> dict[str, str]:
 
 
 def flags_page() -> str:
-    """Tables of all flags, one per dataclass of ``config/args.py``."""
+    """Tables of all flags, one per dataclass of arguments."""
     parts = [
         "# Flags\n",
         WRITTEN,
@@ -59,8 +62,8 @@ def flags_page() -> str:
     for cls in argument_classes():
         docs = field_docs(cls)
         rows = [(_flag(field), _kind(field), docs.get(field.name, "")) for field in fields(cls)]
-        parts.append(f"## {_first_line(cls)}\n")
-        parts.append(_table(("Flag", "Value", "Meaning"), rows))
+        parts.append(f"## {_heading(cls)}\n")
+        parts.append(_table(("Flag", "Value; default", "Meaning"), rows))
     return "\n".join(parts)
 
 
@@ -104,11 +107,15 @@ def extensions_page() -> str:
 
 
 def argument_classes() -> list[type[Any]]:
-    """Return the dataclasses of ``config/args.py``, in order."""
+    """Return the dataclasses whose fields are flags: of all commands, then of each."""
+    names = sorted(module.name for module in iter_modules(cli.__path__))
+    modules = [args, *(import_module(f"octavo.entrypoints.cli.{name}") for name in names)]
     return [
         cls
-        for cls in vars(args).values()
-        if isinstance(cls, type) and is_dataclass(cls) and cls.__module__ == args.__name__
+        for module in modules
+        for cls in vars(module).values()
+        if is_dataclass(cls) and isinstance(cls, type) and cls.__module__ == module.__name__
+        if cls.__name__.endswith("Args")
     ]
 
 
@@ -145,8 +152,10 @@ def _kind(field: Field[Any]) -> str:
     kind = str(field.type).removesuffix(" | None")
     words = {"int": "number", "float": "number", "str": "text", "bool": "yes or no"}
     said = words.get(kind, "texts" if kind.startswith("tuple") else kind)
-    has_default = field.default not in (None, MISSING, ())
-    return f"{said}, `{field.default}`" if has_default else said
+    if field.default in (None, MISSING, ()):
+        return said
+    default = {True: "yes", False: "no"}[field.default] if kind == "bool" else f"`{field.default}`"
+    return f"{said}; {default}"
 
 
 def _effect(cls: type[errors.OctavoError]) -> str:
@@ -155,8 +164,11 @@ def _effect(cls: type[errors.OctavoError]) -> str:
     return "exit code 2" if issubclass(cls, errors.OperatorError) else ""
 
 
-def _first_line(cls: type[Any]) -> str:
-    return (cls.__doc__ or cls.__name__).splitlines()[0].rstrip(".")
+def _heading(cls: type[Any]) -> str:
+    title = (cls.__doc__ or cls.__name__).splitlines()[0].rstrip(".")
+    if cls.__module__ == args.__name__:
+        return title
+    return f"octavo {cls.__module__.rpartition('.')[2]}: {title[0].lower()}{title[1:]}"
 
 
 def _paragraph(cls: type[Any]) -> str:

@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.conftest import ROOT
+from tests.architecture.conftest import ROOT, Checkout
 from tools.make_reference import argument_classes
 
 PAGES = [
@@ -23,13 +24,21 @@ _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _MAKE = re.compile(r"(?:^|[`\n])make ([a-z][a-z-]*)")
-_COMMAND = re.compile(r"(?:^|[`\n])octavo ([a-z][a-z-]*)")
+_COMMAND = re.compile(r"^(?:.*\| )?octavo ([a-z]+)(.*)$", re.MULTILINE)
 OTHER_TOOLS = {"--no-deps", "--index-url", "--version", "--help", "--config", "--no-"}
 
 
 def code_blocks(page: Path, language: str) -> Iterator[str]:
     """Texts of the fenced blocks in ``language``."""
     return (text for kind, text in _FENCE.findall(page.read_text()) if kind == language)
+
+
+@cache
+def help_of(*words: str) -> str:
+    """What ``octavo WORDS --help`` prints."""
+    result = Checkout(ROOT).run("-m", "octavo", *words, "--help")
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def by_path(page: Path) -> str:
@@ -64,6 +73,25 @@ def test_flags_exist(page: Path) -> None:
     negated = {flag.replace("--", "--no-", 1) for flag in flags}
 
     assert set(_FLAG.findall(page.read_text())) <= flags | negated | OTHER_TOOLS
+
+
+@pytest.mark.parametrize("page", SPOKEN, ids=by_path)
+def test_commands_exist_and_take_the_flags_shown(page: Path) -> None:
+    for block in code_blocks(page, "text"):
+        for command, rest in _COMMAND.findall(block):
+            assert f"  {command} " in help_of(), f"octavo --help does not list {command}"
+            flags = _FLAG.findall(rest)
+            if flags and command != "bench":
+                known = set(_FLAG.findall(help_of(command)))
+                assert set(flags) <= known | {"--version", "--help"}, f"octavo {command}{rest}"
+
+
+def test_every_command_has_a_page() -> None:
+    commands = re.findall(r"^  ([a-z]+) ", help_of(), re.MULTILINE)
+
+    pages = {page.stem for page in (ROOT / "docs/commands").glob("*.md")} - {"index"}
+    assert set(commands) == pages
+    assert len(commands) >= 5
 
 
 def test_the_readme_names_the_two_commands_first() -> None:
