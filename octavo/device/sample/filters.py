@@ -6,16 +6,20 @@ Each function works on its row alone, so a row gives the same bits in any batch.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from octavo.device.ops.row_sort import row_sort
+from octavo.device.ops.row_head import row_head
 
 _EXCLUDED = -math.inf
+_HEAD = 1024
+"""Most likely tokens that are looked at first. A constant, so that a row's way is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,19 @@ class BadWords:
 class Cuts:
     """The limits of rows that keep only their most likely tokens. Host columns, one per row."""
 
-    top_k: NDArray[np.int32]
-    """At least V where off."""
+    top_k: NDArray[np.int64]
+    """The size of the vocabulary where off."""
     top_p: NDArray[np.float64]
     min_p: NDArray[np.float32]
 
-    def any(self, vocab_size: int) -> NDArray[np.bool_]:
+    def __iter__(self) -> Iterator[NDArray[Any]]:  # Any: the columns differ in type
+        return iter((self.top_k, self.top_p, self.min_p))
+
+    def of(self, rows: NDArray[np.int64]) -> Cuts:
+        """Gather the limits of ``rows``."""
+        return Cuts(self.top_k[rows], self.top_p[rows], self.min_p[rows])
+
+    def are_set(self, vocab_size: int) -> NDArray[np.bool_]:
         """Which rows have a limit that can exclude something."""
         return (self.top_k < vocab_size) | (self.top_p < 1.0) | (self.min_p > 0.0)
 
@@ -83,27 +94,46 @@ def exclude(logits: Tensor, token_ids: Tensor) -> None:
     logits[token_ids] = _EXCLUDED
 
 
-def thresholds(scaled: Tensor, cuts: Cuts) -> Tensor:
-    """Return the least scaled logit that each row keeps; equal ones are kept together.
+def least_kept(chances: Tensor, cuts: Cuts) -> Tensor:
+    """Return the smallest chance that each row keeps; equal ones are kept together.
 
-    min-p is applied first (relative to the most likely token, which has scaled logit 0), then
-    top-k, then top-p over the probabilities of what is left: the smallest set of most likely
-    tokens that holds at least that mass.
+    min-p is applied first (relative to the most likely token), then top-k, then top-p over what
+    is left: the smallest set of most likely tokens that holds at least that part of its mass.
+    Rows whose answer lies beyond their largest chances are sorted whole.
 
     Shapes:
-        scaled: [R, V] float32: logits minus the row's largest, over temperature
+        chances: [R, V] float32, each row sums to 1
         returns: [R, 1]
     """
-    ordered = row_sort(scaled)  # [R, V]
-    device = scaled.device
-    with np.errstate(divide="ignore"):
-        least = torch.from_numpy(np.log(cuts.min_p))[:, None].to(device)  # [R, 1]
-    last = torch.from_numpy(np.minimum(cuts.top_k, scaled.shape[1]) - 1).long()[:, None].to(device)
-    least = torch.maximum(least, ordered.gather(1, last))
-    masses = ordered.masked_fill(ordered < least, _EXCLUDED).softmax(dim=1)
-    limits = torch.from_numpy(cuts.top_p)[:, None].to(device)
-    masses = masses.to(torch.float64)
-    # Mass of the tokens before each; limits of 1 keep all, whatever the sums round to.
-    before = masses.cumsum(dim=1).sub_(masses)
-    num_kept = ((before < limits) | (limits >= 1.0)).sum(dim=1, keepdim=True).clamp_(min=1)
-    return torch.maximum(least, ordered.gather(1, num_kept - 1))
+    vocab_size = chances.shape[1]
+    least, is_known = _least_in(row_head(chances, min(_HEAD, vocab_size)), cuts, vocab_size)
+    unknown = np.flatnonzero(~is_known.cpu().numpy())
+    if len(unknown):
+        places = torch.from_numpy(unknown).to(chances.device)
+        ordered = row_head(chances[places], vocab_size)
+        least[places] = _least_in(ordered, cuts.of(unknown), vocab_size)[0]
+    return least
+
+
+def _least_in(head: Tensor, cuts: Cuts, vocab_size: int) -> tuple[Tensor, Tensor]:
+    """Answer ``least_kept`` from the largest chances, and say which rows that settles.
+
+    Shapes:
+        head: [R, M] falling
+        returns: [R, 1], [R] bool
+    """
+    count, device = head.shape[1], head.device
+    top_k, top_p, min_p = (torch.from_numpy(column)[:, None].to(device) for column in cuts)
+    is_free = (top_k >= vocab_size) & (min_p == 0)
+    by_rank = head.gather(1, top_k.clamp(max=count) - 1)
+    least = torch.maximum(head[:, :1] * min_p, by_rank * (top_k <= count))  # [R, 1]
+    masses = head.to(torch.float64)
+    sums = masses.cumsum(dim=1)
+    num_left = (head >= least).sum(dim=1, keepdim=True)
+    left = torch.where(is_free, 1.0, sums.gather(1, num_left - 1))
+    limits = torch.where(top_p < 1.0, top_p * left, torch.inf)
+    num_kept = (sums - masses < limits).sum(dim=1, keepdim=True).clamp_(min=1)
+    kept = torch.maximum(least, head.gather(1, torch.minimum(num_kept, num_left) - 1))
+    is_reached = torch.where(top_p < 1.0, is_free & (sums[:, -1:] >= limits), top_k <= count)
+    is_known = (head[:, -1:] < least) | is_reached | (count == vocab_size)
+    return torch.where(top_p < 1.0, kept, least), is_known[:, 0]

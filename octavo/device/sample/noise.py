@@ -1,12 +1,14 @@
 """Random numbers as a function of (seed, position, token id): no generator state.
 
-The bits of a token are those of the splitmix64 generator, seeded with a hash of (seed, position)
-and advanced to the token id. So a token's noise does not depend on the batch, the row, the
-vocabulary's cut or the device.
+Tokens ``2i`` and ``2i + 1`` take the low and the high half of the bits that splitmix64, seeded
+with a hash of (seed, position), gives for ``i``. So a token's noise does not depend on the
+batch, the row, the tokens beside it or the device.
+
+Noise is exponential: the token with the largest chance over noise is drawn with exactly its
+chance. That is the same as the largest of logits plus Gumbel noise, which is its logarithm.
 
 Source:
-    Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators", section 4;
-    Gumbel 1954 for the maximum of logits plus noise.
+    Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir", section 2.
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-_GOLDEN = 0x9E3779B97F4A7C15
-_MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+from octavo.device.ops.token_bits import GOLDEN, mix64, token_bits
 
 
 def noise_keys(seeds: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -27,40 +28,34 @@ def noise_keys(seeds: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArr
         seeds, positions: [R]
         returns: [R]
     """
-    state = _mix64(seeds + np.uint64(_GOLDEN)) ^ positions.astype(np.uint64)
-    return _mix64(state + np.uint64(_GOLDEN)).view(np.int64)
+    state = mix64(seeds + np.uint64(GOLDEN)) ^ positions.astype(np.uint64)
+    return mix64(state + np.uint64(GOLDEN)).view(np.int64)
 
 
-def gumbel(keys: Tensor, token_ids: Tensor) -> Tensor:
-    """Return standard Gumbel noise of token ids under keys, which broadcast against them.
-
-    Uniform numbers have 32 bits, evaluated in float64, so the largest noise is 22.9.
+def noise_of(keys: Tensor, token_ids: Tensor) -> Tensor:
+    """Return the noise of some tokens, each under its own key.
 
     Shapes:
-        keys: int64
-        token_ids: int64
-        returns: float32
+        keys, token_ids: [C] int64
+        returns: [C] float32
     """
-    bits = token_ids * _signed(_GOLDEN) + keys
-    for shift, factor in _MIX:
-        bits ^= _shifted(bits, shift)
-        bits *= _signed(factor)
-    bits ^= _shifted(bits, 31)
-    uniform = _shifted(bits, 32).to(torch.float64).add_(0.5).mul_(2.0**-32)
-    return uniform.neg_().log1p_().neg_().log_().neg_().to(torch.float32)
+    bits = token_bits(keys, token_ids >> 1)
+    return _exponential((bits >> ((token_ids & 1) * 32)).to(torch.int32))
 
 
-def _mix64(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    for shift, factor in _MIX:
-        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
-    return state ^ (state >> np.uint64(31))
+def noise_of_all(keys: Tensor, vocab_size: int) -> Tensor:
+    """Return the noise of every token under each key.
+
+    Shapes:
+        keys: [R] int64
+        returns: [R, vocab_size] float32
+    """
+    pairs = torch.arange((vocab_size + 1) // 2, device=keys.device)
+    bits = token_bits(keys[:, None], pairs)  # [R, pairs]
+    return _exponential(bits.view(torch.int32)[:, :vocab_size])  # low half first
 
 
-def _shifted(bits: Tensor, count: int) -> Tensor:
-    """Shift right without the sign, which torch's shift keeps."""
-    return (bits >> count).bitwise_and_((1 << (64 - count)) - 1)
-
-
-def _signed(value: int) -> int:
-    """The int64 with the bits of a uint64."""
-    return value - (1 << 64) if value >= 1 << 63 else value
+def _exponential(bits: Tensor) -> Tensor:
+    """Turn 32 bits, an int32, into exponential noise; never 0. Evaluated in float64."""
+    uniform = bits.to(torch.float64).add_(2.0**31 + 0.5).mul_(2.0**-32)
+    return uniform.log_().to(torch.float32).neg_()

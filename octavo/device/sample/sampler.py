@@ -3,7 +3,7 @@
 1. Log-probabilities, where wanted, are those of the raw logits.
 2. Edits of a row's logits: allowed token ids, logit bias, minimum length, bad words, penalties.
 3. Greedy rows take the largest logit, the lowest id among equals.
-4. Other rows: temperature, min-p, top-k, top-p, then the largest of logits plus noise.
+4. Other rows: temperature, min-p, top-k, top-p, then the largest of chance over noise.
 
 S rows that sample, V vocabulary. The order of step 4 is vLLM's: min-p looks at the probabilities
 after temperature, and top-p at those that min-p and top-k have left.
@@ -12,6 +12,7 @@ after temperature, and top-p at those that min-p and top-k have left.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -22,9 +23,10 @@ from octavo.contracts.output import TokenLogprobs
 from octavo.contracts.runner import RowStatus
 from octavo.device.batch import DeviceBatch, Ints
 from octavo.device.ops.row_argmax import row_argmax
-from octavo.device.sample.filters import thresholds
+from octavo.device.ops.true_places import true_places
+from octavo.device.sample.filters import least_kept
 from octavo.device.sample.logprobs import token_logprobs
-from octavo.device.sample.noise import gumbel, noise_keys
+from octavo.device.sample.noise import noise_keys, noise_of, noise_of_all
 from octavo.device.sample.penalties import Penalizer
 from octavo.device.sample.state import RowText, SamplingState
 
@@ -72,7 +74,9 @@ class Sampler:
         edited = [place for place in np.flatnonzero(is_good) if state.edits[rows[place]]]
         self._edit(logits, rows, edited, tokens, status)
         chance = np.flatnonzero((state.temperature[rows] > 0) & (status == RowStatus.OK))
-        for piece in _pieces(chance, logits.shape[1]):
+        is_cut = state.cuts.of(rows[chance]).are_set(logits.shape[1])
+        pieces = (_pieces(part, logits.shape[1]) for part in (chance[is_cut], chance[~is_cut]))
+        for piece in chain.from_iterable(pieces):
             tokens[torch.from_numpy(piece)] = self._draw_by_chance(logits, rows, piece)
         tokens = _cleared(tokens, status)
         if raw is None:
@@ -112,20 +116,20 @@ class Sampler:
     def _draw_by_chance(self, logits: Tensor, rows: Ints, piece: Ints) -> Tensor:
         """Return the tokens of the rows at places ``piece``."""
         rows, state, device = rows[piece], self._state, logits.device
+        vocab_size = logits.shape[1]
         scaled = logits[torch.from_numpy(piece)]  # [P, V]
         scaled -= scaled.amax(dim=1, keepdim=True)
         scaled /= torch.from_numpy(state.temperature[rows])[:, None].to(device)
-        keys = torch.from_numpy(noise_keys(state.seeds[rows], self._batch.num_tokens[rows]))
-        cuts = state.cuts_of(rows)
-        is_cut = cuts.any(logits.shape[1])
-        keys = keys.to(device)
-        if not is_cut.any():
-            ids = torch.arange(logits.shape[1], device=device)
-            return row_argmax(scaled.add_(gumbel(keys[:, None], ids)))
-        keep = scaled >= thresholds(scaled, cuts)
-        lines, ids = keep.nonzero(as_tuple=True)
-        noisy = torch.full_like(scaled, -torch.inf)
-        noisy[lines, ids] = scaled[lines, ids] + gumbel(keys[lines], ids)
+        chances = scaled.softmax(dim=1)
+        keys = noise_keys(state.seeds[rows], self._batch.num_tokens[rows])
+        keys_there = torch.from_numpy(keys).to(device)
+        cuts = state.cuts.of(rows)
+        if not cuts.are_set(vocab_size).any():
+            return row_argmax(chances.div_(noise_of_all(keys_there, vocab_size)))
+        flat = true_places(chances >= least_kept(chances, cuts))
+        line, kept = flat // vocab_size, chances.view(-1)[flat]
+        noisy = torch.zeros_like(chances)
+        noisy.view(-1)[flat] = kept / noise_of(keys_there[line], flat % vocab_size)
         return row_argmax(noisy)
 
     def _text(self, row: int) -> RowText:

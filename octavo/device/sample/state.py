@@ -88,7 +88,7 @@ class SamplingState:
     def __init__(self, num_rows: int, vocab_size: int, device: torch.device) -> None:
         self.temperature = np.zeros(num_rows, np.float32)
         self.cuts = Cuts(
-            top_k=np.full(num_rows, vocab_size, np.int32),
+            top_k=np.full(num_rows, vocab_size, np.int64),
             top_p=np.ones(num_rows, np.float64),
             min_p=np.zeros(num_rows, np.float32),
         )
@@ -115,11 +115,6 @@ class SamplingState:
         self.edits[row] = edits = RowEdits.of(sampling, self._vocab_size, self._device)
         is_greedy = self.temperature[row] == 0.0
         self.is_plain[row] = is_greedy and edits is None and sampling.logprobs is None
-
-    def cuts_of(self, rows: np.ndarray) -> Cuts:
-        """Gather the limits of ``rows``."""
-        cuts = self.cuts
-        return Cuts(cuts.top_k[rows], cuts.top_p[rows], cuts.min_p[rows])
 
 
 def _edits_something(sampling: TokenSampling) -> bool:

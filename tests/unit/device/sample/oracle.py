@@ -82,8 +82,9 @@ def noise(seed: int, position: int, token: int) -> float:
     golden = 0x9E3779B97F4A7C15
     key = mix64(((seed & _MASK) + golden) & _MASK) ^ position
     key = mix64((key + golden) & _MASK)
-    bits = mix64((key + token * golden) & _MASK) >> 32
-    return -math.log(-math.log1p(-(bits + 0.5) / 2**32))
+    bits = mix64((key + (token >> 1) * golden) & _MASK)
+    half = bits >> 32 if token & 1 else bits & 0xFFFFFFFF
+    return -math.log(((half ^ (1 << 31)) + 0.5) / 2**32)
 
 
 def expected(
@@ -105,7 +106,7 @@ def draw(logits: NDArray[np.float32], sampling: TokenSampling, position: int) ->
     scaled = (logits - logits.max()) / np.float32(sampling.temperature)
     keep = kept(scaled.astype(np.float64), sampling)
     scores = [
-        scaled[token] + np.float32(noise(sampling.seed, position, token))
+        scaled[token] - math.log(noise(sampling.seed, position, token))
         if keep[token]
         else -math.inf
         for token in range(len(logits))

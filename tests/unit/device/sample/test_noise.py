@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from octavo.device.sample.noise import gumbel, noise_keys
+from octavo.device.sample.noise import noise_keys, noise_of, noise_of_all
 from tests.unit.device.sample.oracle import noise
 
 
@@ -15,40 +15,43 @@ def keys(seeds: list[int], positions: list[int]) -> torch.Tensor:
 
 def test_noise_equals_the_plain_model() -> None:
     seeds, positions = [0, 1, (1 << 64) - 1, 77], [0, 5, 100_000, 3]
-    ids = torch.tensor([0, 1, 2, 151_935])
+    ids = [0, 1, 2, 151_934]
 
-    found = gumbel(keys(seeds, positions)[:, None], ids)
+    found = noise_of_all(keys(seeds, positions), 151_935)[:, ids]
 
-    wants = [[noise(s, p, int(t)) for t in ids] for s, p in zip(seeds, positions, strict=True)]
-    # Both take two logarithms in float64 and round once.
-    torch.testing.assert_close(found, torch.tensor(wants, dtype=torch.float32), atol=0, rtol=3e-7)
+    wants = [[noise(s, p, t) for t in ids] for s, p in zip(seeds, positions, strict=True)]
+    # Both take one logarithm in float64 and round once.
+    torch.testing.assert_close(found, torch.tensor(wants, dtype=torch.float32), atol=0, rtol=2e-7)
 
 
 def test_noise_of_a_token_does_not_depend_on_the_tokens_beside_it() -> None:
-    ids, key = torch.arange(5000), keys([9], [4])
-    whole = gumbel(key, ids)
+    key = keys([9], [4])
+    [whole] = noise_of_all(key, 5001)
 
-    for begin, end in ((0, 1), (3, 4), (17, 50), (4999, 5000), (1001, 3333)):
-        assert torch.equal(gumbel(key, ids[begin:end].clone()), whole[begin:end])
+    for ids in ([0], [3], [5000], list(range(17, 50)), [7, 3, 4999, 1]):
+        some = torch.tensor(ids)
+        assert torch.equal(noise_of(key.expand(len(ids)), some), whole[some])
+    assert torch.equal(noise_of_all(key, 333)[0], whole[:333])
 
 
-def test_noise_has_the_moments_of_a_gumbel_distribution() -> None:
-    sample = gumbel(keys(list(range(100)), [7] * 100)[:, None], torch.arange(10_000)).double()
+def test_noise_has_the_moments_of_an_exponential_distribution() -> None:
+    sample = noise_of_all(keys(list(range(100)), [7] * 100), 10_000).double()
 
-    # 1e6 numbers: mean Euler's constant, variance pi^2 / 6; five standard errors.
-    assert abs(float(sample.mean()) - 0.5772156649) < 5 * math.sqrt(math.pi**2 / 6 / 1e6)
-    assert abs(float(sample.var()) - math.pi**2 / 6) < 0.02
+    # 1e6 numbers, five standard errors.
+    assert abs(float(sample.mean()) - 1) < 5e-3
+    assert abs(float(sample.var()) - 1) < 5 * math.sqrt(8 / 1e6)
+    assert float(sample.min()) > 0
 
 
 def test_neighbouring_seeds_positions_and_tokens_are_not_correlated() -> None:
     count = 40_000
-    ids = torch.arange(count)
-    base = gumbel(keys([5], [10]), ids)
+    [base] = noise_of_all(keys([5], [10]), count)
     others = {
-        "seed": gumbel(keys([6], [10]), ids),
-        "position": gumbel(keys([5], [11]), ids),
-        "token": gumbel(keys([5], [10]), ids + 1),
-        "swapped": gumbel(keys([10], [5]), ids),
+        "seed": noise_of_all(keys([6], [10]), count)[0],
+        "position": noise_of_all(keys([5], [11]), count)[0],
+        "token": noise_of_all(keys([5], [10]), count + 1)[0, 1:],
+        "pair": noise_of_all(keys([5], [10]), count + 2)[0, 2:],
+        "swapped": noise_of_all(keys([10], [5]), count)[0],
     }
 
     for name, other in others.items():

@@ -174,6 +174,27 @@ def test_any_mix_of_parameters_equals_the_plain_model(texts: list[Text], seed: i
     check(logits_of(seed, len(texts)), texts)
 
 
+@pytest.mark.parametrize("spread", [0.05, 1.0, 6.0])
+@pytest.mark.parametrize("has_equals", [False, True])
+def test_cuts_of_a_large_vocabulary_equal_the_plain_model(spread: float, has_equals: bool) -> None:
+    cuts = [
+        by_chance(seed=1, top_p=0.5),
+        by_chance(seed=2, top_p=0.999),
+        by_chance(seed=3, top_k=1024),
+        by_chance(seed=4, top_k=1025),
+        by_chance(seed=5, top_k=2000, top_p=0.9),
+        by_chance(seed=6, top_k=1000, top_p=0.97),
+        by_chance(seed=7, min_p=1e-4),
+        by_chance(seed=8, min_p=0.3, top_p=0.8),
+        by_chance(seed=9, min_p=1e-3, top_k=3000, top_p=0.7, temperature=0.5),
+    ]
+    logits = logits_of(4, len(cuts), 4099) / 3 * np.float32(spread)
+    if has_equals:
+        logits = logits.round(1)
+
+    check(logits, [Text(cut) for cut in cuts])
+
+
 @pytest.mark.parametrize("vocab", [VOCAB, 4099])
 def test_a_row_gives_the_same_bits_alone_and_in_a_crowd(vocab: int) -> None:
     texts = [
