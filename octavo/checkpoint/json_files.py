@@ -10,7 +10,7 @@ from octavo.kit.errors import CheckpointError
 
 JsonObject = dict[str, object]
 
-_MAX_FILE_BYTES = 256 << 20
+_MAX_FILE_BYTES = 128 << 20
 
 
 def read_json(path: Path) -> JsonObject:

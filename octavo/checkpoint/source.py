@@ -56,7 +56,7 @@ def locate(
         )
     if model is None or path is None:
         return _demo()
-    if path.exists():
+    if model and path.exists():
         return _local(model, path)
     repo, _, file = model.partition(":")
     if not _is_hub_id(repo) or (file and not file.endswith(".gguf")):

@@ -14,7 +14,7 @@ from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, cast, overload
+from typing import Any, NoReturn, TypeVar, overload
 
 from octavo.kit.errors import ConfigError
 
@@ -89,9 +89,9 @@ def add_arguments(
             )
 
 
-def build(cls: type[A], said: Mapping[str, object]) -> A:
+def build(cls: type[Any], said: Mapping[str, object]) -> Any:  # Any: an instance of cls
     """Make an instance from those of ``said`` that are its fields."""
-    names = {field.name for field in fields(cast(Any, cls))}  # Any: every cls is a dataclass
+    names = {field.name for field in fields(cls)}
     return cls(**{name: value for name, value in said.items() if name in names})
 
 
@@ -147,6 +147,9 @@ class _Parser(argparse.ArgumentParser):
             flags = list(self._option_string_actions)
             word = next((word for word in unknown if word.startswith("-")), unknown[0])
             raise _unknown("argument", word.split("=")[0], flags, self.prog)
+        for name, value in vars(known).items():
+            if value == []:  # what argparse makes of --flag=-- before Python 3.13
+                self.error(f"argument {_flag(name)}: expected one argument")
         return vars(known)
 
     def error(self, message: str) -> NoReturn:
