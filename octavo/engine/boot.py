@@ -33,6 +33,8 @@ def boot(
         WorkerFailed: a worker could not do its part.
     """
     times = [clock()]
+    executor.start()
+    times.append(clock())
     executor.load()
     times.append(clock())
     kv_cache = plan_kv_cache(
@@ -42,7 +44,7 @@ def boot(
     times.append(clock())
     executor.allocate(kv_cache)
     times.append(clock())
-    names = ("load weights", "plan KV cache", "allocate and warm up")
+    names = ("import worker", "load weights", "plan KV cache", "allocate and warm up")
     spans = [end - start for start, end in pairwise(times)]
     return Booted(kv_cache, list(zip(names, spans, strict=True)))
 

@@ -47,11 +47,11 @@ def run_engine(
     *,
     engine: int = 0,
     generation: int = 0,
-) -> None:
+) -> EngineDead | None:
     """Serve requests from ``channel`` until ``Shutdown``.
 
     Says ``EngineReady`` when it serves, and ``EngineDead`` if it ends in any way but
-    ``Shutdown``. The executor is closed on return, the channel is not.
+    ``Shutdown``; returns what it said. The executor is closed on return, the channel is not.
     """
     codec: Codec[EngineMessage] = Codec(EngineMessage)
     try:
@@ -60,16 +60,18 @@ def run_engine(
         channel.send(codec.encode(_ready(config, booted, engine, generation)))
         EngineLoop(core, channel, overlap=config.scheduler.overlap).run()
     except OperatorError as error:
-        channel.send(codec.encode(EngineDead(engine, _one_line(error), "start", operator=True)))
+        dead = EngineDead(engine, _one_line(error), "start", operator=True)
     except WorkerFailed as failure:
         dead = EngineDead(engine, _one_line(failure), "worker", operator=failure.is_operator)
-        channel.send(codec.encode(dead))
     except Exception as error:  # the process entry: whatever it is, the frontend must know
         log.exception("the engine ends")
-        text = f"{type(error).__name__}: {_one_line(error)}"
-        channel.send(codec.encode(EngineDead(engine, text, "engine")))
+        dead = EngineDead(engine, f"{type(error).__name__}: {_one_line(error)}", "engine")
+    else:
+        return None
     finally:
         executor.close()
+    channel.send(codec.encode(dead))
+    return dead
 
 
 class EngineLoop:

@@ -37,6 +37,9 @@ class LocalExecutor:
         self._worker = worker(WorkerInit(config=config))
         self._calls: deque[SchedulerOutput | SampleInput] = deque()
 
+    def start(self) -> None:
+        """The worker is an object of this process."""
+
     def load(self) -> None:
         self._worker.load()
 

@@ -123,18 +123,27 @@ class Child:
             self._process.wait()
 
 
-def end_with(lifeline: Lifeline, farewell: Callable[[], None] = lambda: None) -> None:
+def end_with(
+    lifeline: Lifeline,
+    *,
+    on_message: Callable[[Frames], None] | None = None,
+    farewell: Callable[[], None] | None = None,
+) -> None:
     """End this process as soon as the parent has ended, whatever it is doing then.
 
-    From now on nothing else may ``receive`` from the lifeline. The thread sleeps in ``recv``.
+    Messages that still come go to ``on_message``, on the thread that sleeps in ``recv`` here;
+    nothing else may ``receive`` from now on. ``farewell`` runs before a sudden end.
     """
 
     def watch() -> None:
         try:
             while True:
-                lifeline.receive()
+                message = lifeline.receive()
+                if on_message is not None:
+                    on_message(message)
         except PeerGone:
-            farewell()
+            if farewell is not None:
+                farewell()
             os._exit(1)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import shutil
-import tempfile
 from collections import deque
-from pathlib import Path
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
@@ -20,28 +16,7 @@ from zmq.utils.monitor import parse_monitor_message
 from octavo.transport.base import Frames, PeerGone
 
 _LINGER_MS = 1000
-_MAX_PATH = 100
-"""A unix socket's path holds 107 bytes on Linux, 103 elsewhere."""
 _HELLO = b""
-
-
-class Rendezvous:
-    """A folder of mode 0700 that holds the socket. One left by a killed process does no harm."""
-
-    def __init__(self) -> None:
-        folder = tempfile.mkdtemp(prefix="octavo-")
-        if len(os.fsencode(folder)) + len("/engine") > _MAX_PATH:
-            Path(folder).rmdir()
-            folder = tempfile.mkdtemp(prefix="octavo-", dir="/tmp")
-        self._folder = folder
-
-    @property
-    def path(self) -> str:
-        return f"{self._folder}/engine"
-
-    def remove(self) -> None:
-        """Delete folder and socket; idempotent."""
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class ZmqFrontend:

@@ -32,15 +32,18 @@ class WorkerFailed(Exception):
 
 
 class Executor(Protocol):
-    """Four start calls in order, then ``execute`` and ``sample`` in turns.
+    """Five start calls in order, then ``execute`` and ``sample`` in turns.
 
     ``EXECUTOR`` of a module in this package is a class built as ``EXECUTOR(config, worker)``:
     an ``OctavoConfig`` and where workers come from, either ``"module:callable"`` or a callable,
     ``WorkerInit -> WorkerAPI``.
     """
 
+    def start(self) -> None:
+        """Wait until the workers, which construction has started, have imported their code."""
+
     def load(self) -> None:
-        """Start workers and load weights."""
+        """Load weights."""
 
     def kv_cache_specs(self) -> list[KVCacheSpec]:
         """What each attention layer keeps."""

@@ -68,6 +68,9 @@ class MultiprocExecutor:
                 call_end,
             )
 
+    def start(self) -> None:
+        self._call(LifecycleCall("start"))
+
     def load(self) -> None:
         self._call(LifecycleCall("load"))
 

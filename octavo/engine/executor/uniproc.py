@@ -50,8 +50,10 @@ class UniprocExecutor:
         self._is_closed = False
         self._made = self._enqueue(lambda: self._guest.make(worker, WorkerInit(config)))
 
-    def load(self) -> None:
+    def start(self) -> None:
         _wait(self._made)
+
+    def load(self) -> None:
         self._call(self._guest.worker.load)
 
     def kv_cache_specs(self) -> list[KVCacheSpec]:

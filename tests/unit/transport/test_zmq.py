@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from octavo.transport.base import PeerGone
-from octavo.transport.zmq import Rendezvous, ZmqEngine, ZmqFrontend
+from octavo.transport.rendezvous import Rendezvous
+from octavo.transport.zmq import ZmqEngine, ZmqFrontend
 
 
 @pytest.fixture
 def meeting() -> Iterator[Rendezvous]:
     rendezvous = Rendezvous()
     yield rendezvous
-    rendezvous.remove()
-
-
-def test_the_folder_is_private_and_goes_away() -> None:
-    rendezvous = Rendezvous()
-    folder = Path(rendezvous.path).parent
-
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-    rendezvous.remove()
-    rendezvous.remove()
-
-    assert not folder.exists()
-
-
-def test_a_long_temporary_folder_still_gives_a_usable_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deep = tmp_path / ("d" * 90)
-    deep.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(deep))
-
-    rendezvous = Rendezvous()
-
-    assert len(os.fsencode(rendezvous.path)) < 104
-    assert not list(deep.iterdir())
     rendezvous.remove()
 
 

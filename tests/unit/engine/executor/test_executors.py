@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from octavo.contracts.kv import KVCacheConfig
-from octavo.engine.executor.base import WorkerFailed
+from octavo.engine.executor.base import Executor, WorkerFailed
 from tests.unit.engine.executor.conftest import EXECUTORS, Start, run
 
 NAMES = EXECUTORS.names()
@@ -15,6 +15,7 @@ NAMES = EXECUTORS.names()
 def test_start_calls_reach_the_worker_and_bring_its_answers(name: str, start: Start) -> None:
     executor = start(name)
 
+    executor.start()
     executor.load()
     [spec] = executor.kv_cache_specs()
     memory = executor.measure_memory()
@@ -29,6 +30,7 @@ def test_start_calls_reach_the_worker_and_bring_its_answers(name: str, start: St
 @pytest.mark.parametrize("name", NAMES)
 def test_steps_in_flight_resolve_in_any_order(name: str, start: Start) -> None:
     executor = start(name)
+    executor.start()
     executor.load()
 
     pending = [run(executor, step, num_rows=step + 1) for step in range(50)]
@@ -45,6 +47,7 @@ def test_a_host_error_fails_steps_until_reset_and_the_worker_goes_on(
     name: str, call: str, start: Start
 ) -> None:
     executor = start(name, f"fail {call} 3")
+    executor.start()
     executor.load()
     pending = [run(executor, step) for step in range(6)]
 
@@ -65,6 +68,7 @@ def test_a_host_error_fails_steps_until_reset_and_the_worker_goes_on(
 @pytest.mark.parametrize("name", NAMES)
 def test_a_reset_with_steps_in_flight_leaves_none_unresolved(name: str, start: Start) -> None:
     executor = start(name)
+    executor.start()
     executor.load()
     pending = [run(executor, step) for step in range(4)]
 
@@ -77,6 +81,7 @@ def test_a_reset_with_steps_in_flight_leaves_none_unresolved(name: str, start: S
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lost_device_is_fatal(name: str, start: Start) -> None:
     executor = start(name, "lose sample 1")
+    executor.start()
     executor.load()
     pending = [run(executor, step) for step in range(3)]
 
@@ -95,7 +100,7 @@ def test_a_setup_that_the_operator_can_mend_says_so(
     executor = start(name, behaviour)
 
     with pytest.raises(WorkerFailed, match=r"is cut off|are cut off") as failure:
-        executor.load()
+        _start_and_load(executor)
 
     assert failure.value.is_operator
     assert "CheckpointError" not in failure.value.cause
@@ -106,7 +111,7 @@ def test_a_failing_start_call_is_one_line_with_its_class(name: str, start: Start
     executor = start(name, "fail load")
 
     with pytest.raises(WorkerFailed) as failure:
-        executor.load()
+        _start_and_load(executor)
 
     assert failure.value.cause == "ValueError: no luck in load of rank 0"
     assert not failure.value.is_operator
@@ -115,9 +120,15 @@ def test_a_failing_start_call_is_one_line_with_its_class(name: str, start: Start
 @pytest.mark.parametrize("name", NAMES)
 def test_a_control_method_that_fails_tells_its_caller(name: str, start: Start) -> None:
     executor = start(name)
+    executor.start()
     executor.load()
 
     with pytest.raises(WorkerFailed, match="ValueError: unheard"):
         executor.call_all("unheard", [])
 
     assert run(executor, 0).result().step == 0
+
+
+def _start_and_load(executor: Executor) -> None:
+    executor.start()
+    executor.load()

@@ -20,6 +20,7 @@ from tests.unit.engine.executor.workers import ScriptedWorker, config_for
 
 def test_each_rank_is_a_process_of_its_own_and_ends_with_the_executor(start: Start) -> None:
     executor = start("multiproc", world_size=2)
+    executor.start()
     executor.load()
 
     pids = executor.call_all("pid", [])
@@ -49,6 +50,7 @@ def test_the_death_of_a_rank_is_fatal_and_says_how(call: str, start: Start) -> N
 
 def test_the_death_of_an_idle_rank_is_seen_by_check(start: Start) -> None:
     executor = start("multiproc")
+    executor.start()
     executor.load()
     executor.check()
     [pid] = executor.call_all("pid", [])
@@ -67,6 +69,7 @@ def test_the_death_of_an_idle_rank_is_seen_by_check(start: Start) -> None:
 
 def test_an_error_of_one_of_several_ranks_is_fatal(start: Start) -> None:
     executor = start("multiproc", "fail sample 1", world_size=2)
+    executor.start()
     executor.load()
 
     assert run(executor, 0).result().step == 0
@@ -82,6 +85,7 @@ def test_closing_kills_what_is_stuck_in_bounded_time(
 ) -> None:
     monkeypatch.setattr("octavo.engine.executor.multiproc._CLOSE_TIMEOUT_S", 0.5)
     executor = start("multiproc", f"hang {call}")
+    executor.start()
     executor.load()
     [pid] = executor.call_all("pid", [])
     pending = run(executor, 0)
@@ -98,6 +102,7 @@ def test_closing_kills_what_is_stuck_in_bounded_time(
 
 def test_a_plan_larger_than_the_ring_arrives(start: Start) -> None:
     executor = start("multiproc")
+    executor.start()
     executor.load()
     sampling = TokenSampling(max_tokens=1)
     new = [
@@ -117,6 +122,7 @@ def test_a_worker_that_is_no_name_is_refused() -> None:
 
 
 def _load_and_run(executor: MultiprocExecutor) -> None:
+    executor.start()
     executor.load()
     for step in range(3):
         run(executor, step).result()

@@ -16,6 +16,7 @@ from tests.unit.engine.executor.workers import ScriptedWorker, config_for
 
 def test_the_worker_lives_in_this_process(start: Start) -> None:
     executor = start("uniproc")
+    executor.start()
     executor.load()
 
     assert executor.call_all("pid", []) == [os.getpid()]
@@ -30,6 +31,7 @@ def test_calls_two_and_three_do_not_wait_for_the_worker() -> None:
             super().execute(plan)  # type: ignore[arg-type]  # the plan is handed on
 
     executor = UniprocExecutor(config_for(), Gated)
+    executor.start()
     executor.load()
     pending = [run(executor, step) for step in range(3)]
     gate.set()
@@ -50,6 +52,7 @@ def test_all_calls_come_from_one_thread() -> None:
             threads.add(threading.get_ident())
 
     executor = UniprocExecutor(config_for(), Watched)
+    executor.start()
     executor.load()
     run(executor, 0).result()
     executor.close()
