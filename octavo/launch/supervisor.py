@@ -75,9 +75,9 @@ class Supervisor:
             left = None if self._deadline is None else self._deadline - time.monotonic()
             if left is not None and left <= 0:
                 return
-            stirred, _, _ = select([signals, *self._running.values()], [], [], left)
-            for source in stirred:
-                if source is signals:
+            sources: list[Process | socket.socket] = [signals, *self._running.values()]
+            for source in select(sources, [], [], left)[0]:
+                if not isinstance(source, Process):
                     self._obey(signals.recv(1)[0])
                 elif source.name in self._running:
                     self._read(source)
