@@ -63,6 +63,9 @@ quick: setup ## unit, contracts, engine (under 60 s)
 test-long: setup ## everything, full grids and kills too
 	@$(PYTEST) -m "not cuda" $(ARGS)
 
+bench: setup ## the benchmarks, one JSON line per case
+	@for file in benchmarks/[a-z]*.py; do echo "# $$file" >&2; $(BIN)/python $$file $(ARGS) || exit 1; done
+
 coverage: setup ## which lines and branches the tests of this machine do not reach
 	@$(PYTEST) -q -m "$(NOT_HERE)" --cov --cov-report=term-missing $(ARGS)
 

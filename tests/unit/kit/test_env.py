@@ -17,7 +17,7 @@ def test_without_variables_there_are_defaults(monkeypatch: pytest.MonkeyPatch) -
 
     environment = read_environment()
 
-    assert environment.cache_dir == Path.home() / ".cache" / "octavo"
+    assert environment.cache_dir is None
     assert environment.api_key is None
 
 
@@ -37,8 +37,16 @@ def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> N
 
     environment = read_environment()
 
-    assert environment.cache_dir == Path.home() / ".cache" / "octavo"
+    assert environment.cache_dir is None
     assert environment.api_key is None
+
+
+def test_the_devices_shown_by_the_driver_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert read_environment().visible_devices == ""
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert read_environment().visible_devices is None
 
 
 def test_a_home_folder_in_a_path_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
