@@ -1,15 +1,15 @@
 # One page of commands; `make` lists them. Nothing to install first but Python, make and g++.
 
-PYTHON ?= python3
-PORT ?= 8000
-MODEL ?=
-ARGS ?=
+PYTHON = python3
+PORT = 8000
+MODEL =
+ARGS =
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # Extra arguments for the one large download, such as another index with a CPU build.
-TORCH_ARGS ?=
+TORCH_ARGS =
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 NOT_HERE := not long and not cuda
 
