@@ -134,7 +134,8 @@ class DeviceBatch:
             self._extend(group, row, update.block_ids[offsets[index] : offsets[index + 1]])
 
     def _extend(self, group: int, row: int, block_ids: NDArray[np.int32]) -> None:
-        begin = self._num_blocks[group, row]
+        begin, table = self._num_blocks[group, row], self.block_tables[group]
         end = begin + len(block_ids)
-        self.block_tables[group][row, begin:end] = block_ids
+        assert end <= table.shape[1], f"row {row} has {end} blocks of group {group}"
+        table[row, begin:end] = block_ids
         self._num_blocks[group, row] = end

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,9 +13,9 @@ from torch import Tensor
 from octavo.config.octavo import OctavoConfig
 from octavo.contracts.kv import KVCacheConfig, MemoryReport
 from octavo.device.attention.interface import AttentionBackend, AttentionSpec
-from octavo.kit.errors import ConfigError
-
-_CGROUP = Path("/sys/fs/cgroup")
+from octavo.kit.env import read_environment
+from octavo.platforms.base import probe_platform
+from octavo.resolve.memory_plan import workspace_bytes
 
 
 @dataclass(slots=True)
@@ -33,7 +31,7 @@ class Memory:
     _is_closed: bool = False
 
     def tensor(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """Return a zeroed tensor on the device. Its pages are taken when first written."""
+        """Return a zeroed tensor on the device."""
         assert not self._is_closed, f"{name}: memory is handed out before ready only"
         tensor = torch.zeros(shape, dtype=dtype, device=self.device)
         self.regions[name] = self.regions.get(name, 0) + tensor.numel() * tensor.element_size()
@@ -112,59 +110,16 @@ class KVCaches:
         return KVCaches([view for view in views if view is not None], group_of)
 
 
-def measure(config: OctavoConfig, weights: Iterable[Tensor], device: torch.device) -> MemoryReport:
+def measure(config: OctavoConfig, weights: Iterable[Tensor]) -> MemoryReport:
     """Say what is left for KV after weights (loaded already), rows and the largest step."""
-    if device.type != "cpu":
-        raise ConfigError(
-            "device", device.type, want="octavo computes on cpu only", fix="Use --device cpu."
-        )
-    total, free = host_memory()
-    workspace = workspace_bytes(config)
+    facts = probe_platform(config.parallel.device, read_environment())
+    workspace = workspace_bytes(config.model, config.scheduler, config.cache.block_size)
     return MemoryReport(
-        total_bytes=total,
+        total_bytes=facts.total_memory_bytes,
         weights_bytes=sum(_unique_bytes(weights)),
         workspace_bytes=workspace,
-        available_for_kv_bytes=max(0, free - workspace),
+        available_for_kv_bytes=max(0, facts.available_memory_bytes - workspace),
     )
-
-
-def workspace_bytes(config: OctavoConfig) -> int:
-    """Bytes of rows, step buffers, and activations and logits of the largest step."""
-    model, limits = config.model, config.scheduler
-    row = 4 * (limits.max_model_len + 1) + 8 * -(-limits.max_model_len // config.cache.block_size)
-    attention = model.head_size * (2 * model.num_heads + 2 * model.num_kv_heads)
-    token = 4 * (4 * model.hidden_size + 3 * model.intermediate_size + attention) + 64
-    logits = 3 * 4 * model.vocab_size
-    return (
-        limits.max_rows * row + limits.max_num_batched_tokens * token + limits.max_num_seqs * logits
-    )
-
-
-def host_memory() -> tuple[int, int]:
-    """Return (total, free) bytes of this machine, or of the control group if that is less."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    total = os.sysconf("SC_PHYS_PAGES") * page
-    free = _meminfo().get("MemAvailable", os.sysconf("SC_AVPHYS_PAGES") * page)
-    limit, used = _number(_CGROUP / "memory.max"), _number(_CGROUP / "memory.current")
-    if limit is None or used is None:
-        return total, free
-    return min(total, limit), min(free, max(0, limit - used))
-
-
-def _meminfo() -> dict[str, int]:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return {}
-    pairs = (line.split() for line in lines)
-    return {pair[0].rstrip(":"): int(pair[1]) * 1024 for pair in pairs if len(pair) == 3}
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return None
 
 
 def _unique_bytes(tensors: Iterable[Tensor]) -> list[int]:

@@ -112,7 +112,7 @@ class Worker:
     def measure_memory(self) -> MemoryReport:
         """How much memory is left for KV."""
         weights = chain(self._model.parameters(), self._model.buffers())
-        return measure(self._config, weights, self._device)
+        return measure(self._config, weights)
 
     def allocate(self, kv_cache: KVCacheConfig) -> None:
         """Allocate KV, rows and step buffers; nothing grows after this."""
