@@ -8,7 +8,8 @@ from typing import Any
 import jinja2
 
 from octavo.api.text.chat_messages import ContentForm, prepare_messages
-from octavo.api.text.sandbox import OutOfTime, Sandbox, join_bounded, time_limit
+from octavo.api.text.sandbox import Sandbox, join_bounded
+from octavo.api.text.time_limit import OutOfTime, time_limit
 from octavo.api.text.tokenizer import Tokenizer
 from octavo.kit.errors import RequestRefused
 

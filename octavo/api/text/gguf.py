@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tokenizers
 from tokenizers import AddedToken, decoders, models
@@ -32,9 +32,9 @@ def parts_from_gguf(metadata: Mapping[str, object], *, source: str) -> Tokenizer
     kind = facts.text("tokenizer.ggml.model")
     match kind:
         case "gpt2":
-            core, adds_bos = _build_bpe(facts)
+            core, adds_bos = _built(facts, _build_bpe)
         case "llama":
-            core, adds_bos = build_sentencepiece(_pieces(facts)), True
+            core, adds_bos = _built(facts, _build_sentencepiece)
         case _:
             raise Unsupported(
                 f"{source}: tokenizer.ggml.model={kind!r}, must be gpt2 or llama. "
@@ -54,7 +54,7 @@ class _Facts:
 
     def __init__(self, metadata: Mapping[str, object], source: str) -> None:
         self._metadata = metadata
-        self._source = source
+        self.source = source
         self.tokens = self.strings("tokenizer.ggml.tokens")
         self.kinds = self._numbers("tokenizer.ggml.token_type", [int(PieceKind.NORMAL)])
 
@@ -71,10 +71,9 @@ class _Facts:
         value = self._metadata.get(f"tokenizer.ggml.{key}")
         if value is None:
             return None
-        number = int(str(value))
-        if not 0 <= number < len(self.tokens):
-            raise self._wrong(f"tokenizer.ggml.{key}", f"below {len(self.tokens)}")
-        return number
+        if not isinstance(value, int) or not 0 <= value < len(self.tokens):
+            raise self._wrong(f"tokenizer.ggml.{key}", f"an id below {len(self.tokens)}")
+        return value
 
     def strings(self, key: str) -> list[str]:
         value = self._metadata.get(key)
@@ -107,12 +106,28 @@ class _Facts:
 
     def _wrong(self, key: str, want: str) -> CheckpointError:
         return CheckpointError(
-            f"{self._source}: {key} is missing or of another form, must be {want}. "
+            f"{self.source}: {key} is missing or of another form, must be {want}. "
             "Fetch the file again, or give another tokenizer through --tokenizer."
         )
 
 
-def _build_bpe(facts: _Facts) -> tuple[tokenizers.Tokenizer, bool]:
+_Built = tuple[tokenizers.Tokenizer, bool]
+"""The tokenizer, and whether prompts begin with the begin-of-text token unless the file says no."""
+
+
+def _built(facts: _Facts, build: Callable[[_Facts], _Built]) -> _Built:
+    try:
+        return build(facts)
+    except (CheckpointError, Unsupported):
+        raise
+    except Exception as error:  # the library raises nothing narrower
+        raise CheckpointError(
+            f"{facts.source}: its tokenizer does not hold together ({error}). "
+            "Fetch the file again, or give another tokenizer through --tokenizer."
+        ) from error
+
+
+def _build_bpe(facts: _Facts) -> _Built:
     rule: PreRule = find_pre_rule(facts.text("tokenizer.ggml.pre", "default"))
     merges = [_halves(merge) for merge in facts.strings("tokenizer.ggml.merges")]
     core = tokenizers.Tokenizer(
@@ -133,13 +148,14 @@ def _halves(merge: str) -> tuple[str, str]:
     return merge[:1] + left, right
 
 
-def _pieces(facts: _Facts) -> Pieces:
-    return Pieces(
+def _build_sentencepiece(facts: _Facts) -> _Built:
+    pieces = Pieces(
         texts=facts.tokens,
         scores=facts.scores(),
         kinds=[PieceKind(int(kind)) for kind in facts.kinds],
         adds_space_prefix=facts.flag("add_space_prefix", default=True),
     )
+    return build_sentencepiece(pieces), True
 
 
 def _add_markers(

@@ -19,6 +19,10 @@ _QWEN2 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 )
+_QWEN35 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+)
 _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -79,7 +83,7 @@ _LLAMA3_RULE = PreRule(_LLAMA3, adds_bos=True, ignores_merges=True)
 
 PRE_RULES: dict[str, PreRule] = {
     **dict.fromkeys(
-        ("gpt-2", "mpt", "olmo", "jais", "trillion"),
+        ("gpt-2", "mpt", "olmo", "jais", "trillion", "phi-2", "exaone4"),
         PreRule(_GPT2),
     ),
     **dict.fromkeys(
@@ -90,14 +94,18 @@ PRE_RULES: dict[str, PreRule] = {
         ("qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"),
         PreRule(_QWEN2),
     ),
-    **dict.fromkeys(("llama3", "llama-v3", "llama-bpe", "falcon3"), _LLAMA3_RULE),
+    **dict.fromkeys(
+        ("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "lfm2"), _LLAMA3_RULE
+    ),
     **dict.fromkeys(("dbrx", "smaug-bpe"), PreRule(_LLAMA3)),
+    "glm4": PreRule(_LLAMA3, ignores_merges=True),
+    "qwen35": PreRule(_QWEN35),
     "default": PreRule(_DEFAULT),
     "falcon": PreRule(_FALCON),
     "deepseek-coder": PreRule(_DEEPSEEK_CODER),
     "deepseek-v3": PreRule(_DEEPSEEK3),
     "tekken": PreRule(_TEKKEN, adds_bos=True, ignores_merges=True),
-    "gpt-4o": PreRule(_GPT4O),
+    **dict.fromkeys(("gpt-4o", "llama4"), PreRule(_GPT4O)),
 }
 
 

@@ -38,7 +38,11 @@ class Pieces:
 
 
 def build_sentencepiece(pieces: Pieces) -> tokenizers.Tokenizer:
-    """Return a tokenizer with the vocabulary's merges, byte fallback and spaces."""
+    """Return a tokenizer with the vocabulary's merges, byte fallback and spaces.
+
+    Text after a marked token begins with a space, as text at the start does; the original
+    adds none after user-defined tokens.
+    """
     unknown = pieces.kinds.index(PieceKind.UNKNOWN) if PieceKind.UNKNOWN in pieces.kinds else None
     has_bytes = PieceKind.BYTE in pieces.kinds
     if pieces.is_unigram:
