@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
+from octavo.api.http.schema.checking import checked
 from octavo.kit.errors import RequestRefused
 
 Short = Annotated[str, Field(max_length=1024)]
@@ -62,6 +63,18 @@ def conversation(turns: list[ChatTurn]) -> list[dict[str, object]]:
             a JSON object; names the place.
     """
     return [_message(f"messages[{index}]", turn) for index, turn in enumerate(turns)]
+
+
+def read_conversation(messages: object, *, at: str = "messages") -> list[dict[str, object]]:
+    """The same from plain values, such as a script has.
+
+    Raises:
+        RequestRefused: as ``conversation``; also where ``messages`` is no list of messages.
+    """
+    turns = checked(list[ChatTurn], messages, at=at)
+    if not turns:
+        raise RequestRefused(f"{at} is empty: must have a message.", param=at)
+    return conversation(turns)
 
 
 def _message(place: str, turn: ChatTurn) -> dict[str, object]:

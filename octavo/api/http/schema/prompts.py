@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from octavo.api.http.schema.checking import shown
 from octavo.kit.errors import RequestRefused
 
 TextOrTokens = str | list[str] | list[int] | list[list[int]]
@@ -55,6 +56,4 @@ def _token_ids(place: str, value: object) -> list[int]:
 
 
 def _refused(place: str, value: object, wanted: str) -> RequestRefused:
-    shown = repr(value)
-    shown = shown if len(shown) <= 100 else shown[:100] + "..."
-    return RequestRefused(f"{place}={shown}: {wanted}.", param=place, code="invalid_value")
+    return RequestRefused(f"{place}={shown(value)}: {wanted}.", param=place, code="invalid_value")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.api.http.body import field_path, parse
+from octavo.api.http.body import parse
 from octavo.api.http.schema.openai import ChatCompletionRequest, CompletionRequest
 from octavo.kit.errors import RequestRefused
 from octavo.testing.fake_llm import FakeLLM
@@ -135,11 +135,6 @@ def test_ten_megabytes_are_read_where_the_limit_allows(llm: FakeLLM, serve: Serv
 
     assert answer.status_code == 200
     assert answer.json()["usage"]["prompt_tokens"] == 10 << 20
-
-
-def test_a_place_in_a_body_reads_like_code() -> None:
-    assert field_path(("messages", 0, "content", 2, "text")) == "messages[0].content[2].text"
-    assert field_path(()) == ""
 
 
 json_values = st.recursive(
