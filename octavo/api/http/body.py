@@ -49,7 +49,7 @@ def parse(schema: type[T], data: bytes) -> T:
         raise RequestRefused(
             f"the body is {shown(value)}: must be a JSON object.", code="invalid_json"
         )
-    return checked(schema, value)
+    return checked(schema.model_validate, value)
 
 
 async def _read(request: Request, limit: int) -> bytes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from functools import cache
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from octavo.kit.errors import RequestRefused
@@ -38,15 +37,14 @@ _WANTED = {
 }
 
 
-def checked(schema: type[T], value: object, *, at: str = "") -> T:
-    """``value`` as ``schema``; ``at`` is its place in the request.
+def checked(validate: Callable[[object], T], value: object, *, at: str = "") -> T:
+    """What a schema's ``validate`` makes of ``value``; ``at`` is its place in the request.
 
     Raises:
-        RequestRefused: ``value`` breaks ``schema``.
+        RequestRefused: ``value`` breaks the schema.
     """
     try:
-        adapter: TypeAdapter[T] = _adapter(schema)
-        return adapter.validate_python(value)
+        return validate(value)
     except ValidationError as error:
         raise _refusal(error.errors(include_url=False)[0], at) from None
 
@@ -68,11 +66,6 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__} of {len(value)} items"
     text = repr(value)
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."
-
-
-@cache
-def _adapter(schema: Hashable) -> TypeAdapter[Any]:  # Any: the caller knows its schema
-    return TypeAdapter(schema)
 
 
 def _refusal(error: ErrorDetails, at: str) -> RequestRefused:

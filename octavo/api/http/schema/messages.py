@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from octavo.api.http.schema.checking import checked
 from octavo.kit.errors import RequestRefused
@@ -55,6 +55,9 @@ class ChatTurn(BaseModel):
     reasoning_content: str | None = None
 
 
+_TURNS = TypeAdapter(list[ChatTurn])
+
+
 def conversation(turns: list[ChatTurn]) -> list[dict[str, object]]:
     """The messages as a chat template takes them.
 
@@ -71,7 +74,7 @@ def read_conversation(messages: object, *, at: str = "messages") -> list[dict[st
     Raises:
         RequestRefused: as ``conversation``; also where ``messages`` is no list of messages.
     """
-    turns = checked(list[ChatTurn], messages, at=at)
+    turns = checked(_TURNS.validate_python, messages, at=at)
     if not turns:
         raise RequestRefused(f"{at} is empty: must have a message.", param=at)
     return conversation(turns)

@@ -14,7 +14,7 @@ def test_a_place_in_a_body_reads_like_code() -> None:
 
 def test_a_refusal_names_the_place_the_value_and_the_bound() -> None:
     with pytest.raises(RequestRefused) as caught:
-        checked(DetokenizeRequest, {"tokens": [1, -5]}, at="body")
+        checked(DetokenizeRequest.model_validate, {"tokens": [1, -5]}, at="body")
 
     assert caught.value.message == "body.tokens[1]=-5: must be at least 0."
     assert caught.value.param == "body.tokens[1]"
