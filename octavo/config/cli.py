@@ -1,6 +1,7 @@
 """Dataclass fields to command-line flags, values and help.
 
-A field called ``max_model_len`` is the flag ``--max-model-len``; ``model`` is also positional.
+A field called ``max_model_len`` is the flag ``--max-model-len``; ``model`` is also positional,
+and so is a field whose metadata say ``positional``.
 ``--config file.yaml`` holds the same names; what the command line says wins.
 """
 
@@ -63,7 +64,7 @@ def parse(
         help="YAML file with any of these options; the command line wins.",
     )
     said = parser.parse_known([_dashed(word) for word in argv])
-    _merge_positional(said)
+    _merge_positional(said, [f.name for cls in classes for f in fields(cls) if _is_positional(f)])
     path = said.pop("config", None)
     if path is not None:
         said = {**_from_file(Path(path), classes), **said}
@@ -79,13 +80,13 @@ def add_arguments(
     for field in fields(cls):
         options = {**_options(field), "help": _help(field, docs), "default": argparse.SUPPRESS}
         group.add_argument(_flag(field.name), dest=field.name, **options)
-        if field.name == POSITIONAL:
+        if _is_positional(field):
             group.add_argument(
                 _positional_dest(field.name),
                 nargs="?",
-                metavar="MODEL",
+                metavar=field.name.upper(),
                 default=argparse.SUPPRESS,
-                help="The same as --model.",
+                help=f"The same as {_flag(field.name)}.",
             )
 
 
@@ -185,17 +186,17 @@ def _dashed(word: str) -> str:
     return flag.replace("_", "-") + equals + value
 
 
-def _merge_positional(said: dict[str, Any]) -> None:
-    given = said.pop(_positional_dest(POSITIONAL), None)
-    if given is None:
-        return
-    if said.setdefault(POSITIONAL, given) != given:
-        raise ConfigError(
-            POSITIONAL,
-            said[POSITIONAL],
-            want=f"was given twice, the other is {given!r}",
-            fix="Give the model once.",
-        )
+def _is_positional(field: Field[Any]) -> bool:
+    return field.name == POSITIONAL or "positional" in field.metadata
+
+
+def _merge_positional(said: dict[str, Any], names: list[str]) -> None:
+    """Give words without a flag to their fields; where there are fewer, the last fields win."""
+    words = [said.pop(dest) for dest in map(_positional_dest, names) if dest in said]
+    for name, word in zip(names[len(names) - len(words) :], words, strict=True):
+        if said.setdefault(name, word) != word:
+            want = f"was given twice, the other is {word!r}"
+            raise ConfigError(name, said[name], want=want, fix=f"Give the {name} once.")
 
 
 def _kind(field: Field[Any]) -> str:

@@ -11,9 +11,8 @@ from pathlib import Path
 from octavo.config.args import EngineArgs
 from octavo.config.cli import parse
 from octavo.entrypoints.cli.conversation import Conversation, Stop
-from octavo.entrypoints.cli.talk import Body, Talk, open_talk
 from octavo.entrypoints.cli.stopwatch import Stopwatch
-from octavo.kit.env import read_environment
+from octavo.entrypoints.cli.talk import Body, Talk, open_talk
 from octavo.kit.errors import OctavoError
 
 _ABOUT = "Talk to a model in the terminal. Without MODEL or --url, the demo model."
@@ -59,7 +58,7 @@ def run(argv: list[str]) -> int:
     with closing(open_talk(args, url=chat.url, api_key=chat.api_key)) as talk:
         conversation = Conversation(system=chat.system, params=chat.params())
         if sys.stdin.isatty():
-            history = read_environment().cache_dir / "chat_history"
+            history = Path("~/.local/state/octavo/chat_history").expanduser()
             _load_history(history)
             print(f"{talk.name}. /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.")
             try:
@@ -95,12 +94,11 @@ def _loop(talk: Talk, conversation: Conversation) -> None:
 def _answer(talk: Talk, conversation: Conversation) -> None:
     """Print an answer as it comes; Ctrl-C keeps what came and goes on with the conversation."""
     watch, text = Stopwatch(), ""
-    with suppress(KeyboardInterrupt):
-        with closing(talk.chat(conversation.body())) as pieces:
-            for piece in pieces:
-                watch.saw(piece)
-                text += piece.text
-                print(piece.text, end="", flush=True)
+    with suppress(KeyboardInterrupt), closing(talk.chat(conversation.body())) as pieces:
+        for piece in pieces:
+            watch.saw(piece)
+            text += piece.text
+            print(piece.text, end="", flush=True)
     conversation.answered(text)
     print()
     if sys.stdout.isatty():

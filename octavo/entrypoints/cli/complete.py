@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from octavo.config.args import EngineArgs
 from octavo.config.cli import parse
@@ -60,8 +60,6 @@ class CompleteArgs:
 def run(argv: list[str]) -> int:
     """Print the continuation as it comes, and return the exit code."""
     args, asked = parse(argv, EngineArgs, CompleteArgs, prog="octavo complete", about=_ABOUT)
-    if asked.prompt is None:  # one word was given: it is the prompt
-        args, asked = replace(args, model=None), replace(asked, prompt=args.model)
     prompt = sys.stdin.read() if asked.prompt == "-" else asked.prompt
     if prompt is None:
         raise ConfigError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -41,13 +41,13 @@ class Piece:
 
 
 class Talk(Protocol):
-    """Answers, piece by piece. Leaving the iterator early ends the answer at the model."""
+    """Answers, piece by piece. Closing a generator early ends the answer at the model."""
 
     name: str
 
-    def chat(self, body: Body) -> Iterator[Piece]: ...
+    def chat(self, body: Body) -> Generator[Piece]: ...
 
-    def complete(self, body: Body) -> Iterator[Piece]: ...
+    def complete(self, body: Body) -> Generator[Piece]: ...
 
     def close(self) -> None: ...
 
@@ -72,11 +72,11 @@ class LocalTalk:
         self._process = process
         self.name = process.llm.config.frontend.served_model_names[0]
 
-    def chat(self, body: Body) -> Iterator[Piece]:
+    def chat(self, body: Body) -> Generator[Piece]:
         chat = checked(ChatCompletionRequest.model_validate, {**body, "stream": True})
         return self._pieces(self._process.run(self._start_chat(chat)))
 
-    def complete(self, body: Body) -> Iterator[Piece]:
+    def complete(self, body: Body) -> Generator[Piece]:
         asked = checked(CompletionRequest.model_validate, {**body, "stream": True})
         return self._pieces(self._process.run(self._start_completion(asked)))
 
@@ -93,7 +93,7 @@ class LocalTalk:
         assert isinstance(text, str)
         return await self._process.llm.add(text, asked.to_sampling(), request_id="complete")
 
-    def _pieces(self, stream: RequestStream) -> Iterator[Piece]:
+    def _pieces(self, stream: RequestStream) -> Generator[Piece]:
         num_tokens = 0
         try:
             while (output := self._process.run(_next(stream))) is not None:
@@ -122,17 +122,21 @@ class RemoteTalk:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         try:
             self._client = httpx.Client(
-                base_url=base, headers=headers, timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S)
+                base_url=base,
+                headers=headers,
+                timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
             )
         except (httpx.InvalidURL, UnicodeError) as error:
-            raise OperatorError(f"--url {url!r}: {error}. Give one such as http://host:8000.") from None
+            raise OperatorError(
+                f"--url {url!r}: {error}. Give one such as http://host:8000."
+            ) from None
         self._url = base
         self.name = model or self._first_model()
 
-    def chat(self, body: Body) -> Iterator[Piece]:
+    def chat(self, body: Body) -> Generator[Piece]:
         return self._pieces("/v1/chat/completions", body)
 
-    def complete(self, body: Body) -> Iterator[Piece]:
+    def complete(self, body: Body) -> Generator[Piece]:
         return self._pieces("/v1/completions", body)
 
     def close(self) -> None:
@@ -145,7 +149,7 @@ class RemoteTalk:
                 raise _refusal(answer)
             return str(answer.json()["data"][0]["id"])
 
-    def _pieces(self, path: str, body: Body) -> Iterator[Piece]:
+    def _pieces(self, path: str, body: Body) -> Generator[Piece]:
         asked = {
             **body,
             "model": self.name,
@@ -178,7 +182,9 @@ class _Reaching:
                     "or give another --url."
                 ) from None
             case httpx.TransportError():
-                raise OctavoError(f"{self._url} broke off: {error or type(error).__name__}") from None
+                raise OctavoError(
+                    f"{self._url} broke off: {error or type(error).__name__}"
+                ) from None
             case msgspec.MsgspecError() | json.JSONDecodeError() | KeyError() | IndexError():
                 raise OperatorError(f"{self._url} does not speak the OpenAI API: {error}") from None
             case _:

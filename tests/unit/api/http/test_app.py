@@ -14,7 +14,9 @@ CHAT = {"model": "fake", "messages": [{"role": "user", "content": "Capital?"}]}
 
 @pytest.fixture
 def official(client: httpx.Client) -> openai.OpenAI:
-    return openai.OpenAI(api_key="none", base_url="http://o/v1", http_client=client, max_retries=0)
+    return openai.OpenAI(
+        api_key="none", base_url=f"{client.base_url}/v1", http_client=client, max_retries=0
+    )
 
 
 def test_the_openai_client_reads_whole_and_streamed_chats(

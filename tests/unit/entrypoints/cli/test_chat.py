@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from octavo.entrypoints.cli.main import main
+from octavo.testing.fake_llm import FakeLLM
+
+
+def chat(monkeypatch: pytest.MonkeyPatch, url: str, text: str, *flags: str) -> int:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    return main(["chat", "--url", url, *flags])
+
+
+def test_each_line_is_answered_and_remembered(
+    monkeypatch: pytest.MonkeyPatch, url: str, llm: FakeLLM, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert chat(monkeypatch, url, "one\ntwo\n", "--system", "Be brief.", "--temperature", "0") == 0
+
+    assert capsys.readouterr().out == f"{llm.answer}\n{llm.answer}\n"
+    assert llm.prompts[1] == (
+        f"<system>Be brief.\n<user>one\n<assistant>{llm.answer}\n<user>two\n<assistant>"
+    )
+    assert llm.params[0].temperature == 0
+
+
+def test_lines_are_joined_by_a_backslash_and_between_fences(
+    monkeypatch: pytest.MonkeyPatch, url: str, llm: FakeLLM
+) -> None:
+    chat(monkeypatch, url, 'a\\\nb\n/reset\n"""\nc\n\nd\n"""\n/reset\n"""e"""\n')
+
+    assert [prompt.split("<assistant>")[0] for prompt in llm.prompts] == [
+        "<user>a\nb\n",
+        "<user>c\n\nd\n",
+        "<user>e\n",
+    ]
+
+
+def test_commands_are_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    llm: FakeLLM,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chat(monkeypatch, url, "/params max_tokens 3\nx\n/exit\nnever\n")
+
+    assert capsys.readouterr().out == f"max_tokens 3\n{llm.answer[:3]}\n"
+    assert len(llm.prompts) == 1
+
+
+def test_an_error_is_told_and_the_conversation_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    llm: FakeLLM,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    llm.refused_prompt = "<user>bad\n<assistant>"
+
+    assert chat(monkeypatch, url, "bad\ngood\n") == 0
+
+    captured = capsys.readouterr()
+    assert "is refused" in captured.err
+    assert captured.out == f"{llm.answer}\n"
+    assert llm.prompts == ["<user>good\n<assistant>"]
+
+
+def test_an_interrupt_keeps_what_came_and_the_conversation(
+    monkeypatch: pytest.MonkeyPatch, url: str, llm: FakeLLM, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed: list[str] = []
+
+    class Terminal(io.StringIO):
+        def write(self, text: str) -> int:
+            printed.append(text)
+            if printed.count("T") == 1 and text == "h":
+                raise KeyboardInterrupt
+            return len(text)
+
+    monkeypatch.setattr("sys.stdout", Terminal())
+
+    assert chat(monkeypatch, url, "one\ntwo\n") == 0
+
+    assert "<assistant>Th\n<user>two" in llm.prompts[1]
+
+
+def test_complete_prints_the_continuation(
+    url: str, llm: FakeLLM, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--max-tokens", "4", "--stop", "a", "--stop", "b", "--echo", "--stats"]
+
+    assert main(["complete", "alias", "The sea", "--url", url, *flags]) == 0
+
+    captured = capsys.readouterr()
+    assert captured.out == f"The sea{llm.answer[:4]}\n"
+    assert captured.err.startswith("4 tokens, ")
+    assert "cut at the limit" in captured.err
+    assert llm.params[0].stop == ("a", "b")
+
+
+def test_complete_reads_standard_input(
+    monkeypatch: pytest.MonkeyPatch, url: str, llm: FakeLLM
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe"))
+
+    assert main(["complete", "--url", url, "-"]) == 0
+
+    assert llm.prompts == ["from a pipe"]
+
+
+def test_complete_wants_a_prompt(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["complete", "--url", url]) == 2
+    assert "prompt" in capsys.readouterr().err
