@@ -131,7 +131,11 @@ class RemoteTalk:
                 f"--url {url!r}: {error}. Give one such as http://host:8000."
             ) from None
         self._url = base
-        self.name = model or self._first_model()
+        try:
+            self.name = model or self._first_model()
+        except BaseException:
+            self.close()
+            raise
 
     def chat(self, body: Body) -> Generator[Piece]:
         return self._pieces("/v1/chat/completions", body)

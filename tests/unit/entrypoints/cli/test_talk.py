@@ -74,7 +74,7 @@ def test_a_key_is_sent(running: Served, llm: FakeLLM) -> None:
 
 
 def test_a_server_that_speaks_another_language_is_named(url: str) -> None:
-    with pytest.raises(OctavoError, match="404"):
+    with pytest.raises(RequestRefused, match="nothing is served"):
         talk_to(url + "/elsewhere")
 
 
