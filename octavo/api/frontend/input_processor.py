@@ -75,12 +75,8 @@ class InputProcessor:
             want = f"must have at most {MAX_SALT_CHARS} characters"
             raise refuse("cache_salt", cache_salt, want)
         if params.max_tokens is not None and params.max_tokens >= self.max_model_len:
-            raise PromptTooLong(
-                num_prompt_tokens=1,
-                max_tokens=params.max_tokens,
-                limit=self.max_model_len,
-                param="max_tokens",
-            )
+            want = f"must leave room for a prompt in the model's context ({self.max_model_len})"
+            raise refuse("max_tokens", params.max_tokens, want)
 
     async def prepare(self, prompt: Prompt, params: SamplingParams) -> PreparedRequest:
         """Return the request in token space.
