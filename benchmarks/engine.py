@@ -146,9 +146,10 @@ class Bench:
         """Decode and add every request; return the time for one."""
         codec: Codec[FrontendMessage] = Codec(FrontendMessage)
         rng = np.random.default_rng(0)
+        lengths = PROMPT_TOKENS - np.arange(num_requests) % BLOCK_SIZE  # ends of blocks spread out
         frames = [
-            codec.encode(bench_request(number, rng.integers(10, 900, PROMPT_TOKENS).tolist()))
-            for number in range(num_requests)
+            codec.encode(bench_request(number, rng.integers(10, 900, length).tolist()))
+            for number, length in enumerate(lengths.tolist())
         ]
         start = time.thread_time()
         for each in frames:

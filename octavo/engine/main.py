@@ -17,7 +17,7 @@ from octavo.engine.core import EngineCore
 from octavo.engine.executor.base import Executor, WorkerFailed
 from octavo.engine.overlap import OverlappedCore
 from octavo.engine.utility import Utilities
-from octavo.kit.errors import OperatorError
+from octavo.kit.errors import OperatorError, one_line
 from octavo.transport.base import EngineEnd
 
 log = logging.getLogger(__name__)
@@ -60,12 +60,12 @@ def run_engine(
         channel.send(codec.encode(_ready(config, booted, engine, generation)))
         EngineLoop(core, channel, overlap=config.scheduler.overlap).run()
     except OperatorError as error:
-        dead = EngineDead(engine, _one_line(error), "start", operator=True)
+        dead = EngineDead(engine, one_line(error), "start", operator=True)
     except WorkerFailed as failure:
-        dead = EngineDead(engine, _one_line(failure), "worker", operator=failure.is_operator)
+        dead = EngineDead(engine, failure.cause, "worker", operator=failure.is_operator)
     except Exception as error:  # the process entry: whatever it is, the frontend must know
         log.exception("the engine ends")
-        dead = EngineDead(engine, f"{type(error).__name__}: {_one_line(error)}", "engine")
+        dead = EngineDead(engine, one_line(error), "engine")
     else:
         return None
     finally:
@@ -105,7 +105,7 @@ class EngineLoop:
         while frames is not None:
             try:
                 message = self._incoming.decode(frames)
-            except (msgspec.MsgspecError, TypeError, IndexError) as error:
+            except (msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
                 log.error("a message that is none was dropped: %s", error)  # noqa: TRY400
             else:
                 if not self._apply(message):
@@ -158,7 +158,3 @@ def _ready(config: OctavoConfig, booted: Booted, engine: int, generation: int) -
         version=octavo.__version__,
         phases=booted.phases,
     )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -30,12 +30,18 @@ class Heard:
 class Engine:
     """Drives an engine step by step and listens to it."""
 
-    def __init__(self, config: OctavoConfig, faults: Faults | None = None) -> None:
+    def __init__(
+        self,
+        config: OctavoConfig,
+        faults: Faults | None = None,
+        worker: type[FakeWorker] = FakeWorker,
+    ) -> None:
         self.config = config
+        self.num_failures = 0
         self.worker: FakeWorker
 
         def make(init):
-            self.worker = FakeWorker(init, faults)
+            self.worker = worker(init, faults)
             return self.worker
 
         executor = LocalExecutor(config, make)
@@ -57,6 +63,7 @@ class Engine:
         try:
             outputs = self.stepper.step()
         except WorkerFailed as failure:
+            self.num_failures += 1
             self.stepper.recover(failure)
             outputs = self.core.updater.flush()
         self.last = outputs

@@ -6,10 +6,10 @@ from octavo.contracts.output import FinishReason
 from octavo.engine.request import Request
 
 
-def finish_reason(request: Request) -> FinishReason | None:
-    """Return why a request ends with its last token, or None when it goes on."""
+def finish_reason(request: Request, token_id: int) -> FinishReason | None:
+    """Return why a request ends with ``token_id``, its last one, or None when it goes on."""
     length = len(request.token_ids)
-    if request.token_ids[-1] in request.stop_token_ids and length > request.min_tokens:
+    if token_id in request.stop_token_ids and length > request.min_tokens:
         return FinishReason.STOP
     return FinishReason.LENGTH if length >= request.max_tokens else None
 

@@ -78,7 +78,7 @@ class Updater:
             reason = None
             if num_new:
                 request.token_ids.append(token_id)
-                reason = finish_reason(request)
+                reason = finish_reason(request, token_id)
             elif request.num_tokens > len(request.token_ids) and not request.num_in_flight:
                 self._fail(request, NO_TOKEN, outputs)
                 continue
