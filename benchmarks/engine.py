@@ -61,6 +61,8 @@ class PreparedDevice:
         """Tokens of its prompt that a row has still to compute."""
         self._num_tokens: list[np.ndarray] = []
 
+    def start(self) -> None: ...
+
     def load(self) -> None: ...
 
     def kv_cache_specs(self) -> list[KVCacheSpec]:

@@ -68,6 +68,7 @@ def test_an_engine_says_it_is_ready_and_answers(overlap):
     assert isinstance(ready, EngineReady)
     assert (ready.engine, ready.generation, ready.num_blocks, ready.block_size) == (3, 7, 257, 4)
     assert [name for name, _ in ready.phases] == [
+        "import worker",
         "load weights",
         "plan KV cache",
         "allocate and warm up",
