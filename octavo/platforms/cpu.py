@@ -118,9 +118,8 @@ def _physical_bytes() -> int:
 
 def _affinity() -> int:
     """Cores that the scheduler may use for this process; not every system can say."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    ask = getattr(os, "sched_getaffinity", None)
+    return len(ask(0)) if ask else os.cpu_count() or 1
 
 
 PLATFORM = CPU()

@@ -175,7 +175,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ("1: 2", "must map option names to values"),
         ("a: [", "is no YAML"),
         ("a: !!python/object/apply:os.system [ls]", "is no YAML"),
-        ("[" * 5000, "is no YAML"),
+        ("[" * 600, "is no YAML"),
         ("a: 0000-00-00", "is no YAML"),
         ("#" * (1 << 20) + "##", "must be under 1048576 bytes"),
     ],
