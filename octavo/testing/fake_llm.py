@@ -49,6 +49,7 @@ class FakeLLM:
     prompts: list[str] = field(default_factory=list)
     params: list[SamplingParams] = field(default_factory=list)
     live: set[str] = field(default_factory=set)
+    most_live: int = 0
     aborted: list[str] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     num_generated: int = 0
@@ -78,6 +79,7 @@ class FakeLLM:
         self.prompts.append(text)
         self.params.append(params)
         self.live.add(request_id)
+        self.most_live = max(self.most_live, len(self.live))
         return FakeStream(self, request_id, text, params)
 
     async def abort(self, request_id: str) -> None:
@@ -130,14 +132,12 @@ class FakeStream:
 
     async def final(self) -> RequestOutput:
         whole = self._output([CompletionOutput(i, "", []) for i in range(self.params.n)])
-        async for delta in self._deltas():
-            for part in delta.outputs:
-                answer = whole.outputs[part.index]
-                answer.text += part.text
-                answer.token_ids += part.token_ids
-                answer.finish_reason = part.finish_reason
-                if part.logprobs is not None:
-                    answer.logprobs = [*(answer.logprobs or []), *part.logprobs]
+        try:
+            async for delta in self._deltas():
+                for part in delta.outputs:
+                    _append(whole.outputs[part.index], part)
+        finally:
+            await self.aclose()
         whole.finished = True
         return whole
 
@@ -183,6 +183,14 @@ class FakeStream:
             num_cached_tokens=2,
             prompt_logprobs=positions,
         )
+
+
+def _append(answer: CompletionOutput, part: CompletionOutput) -> None:
+    answer.text += part.text
+    answer.token_ids += part.token_ids
+    answer.finish_reason = part.finish_reason
+    if part.logprobs is not None:
+        answer.logprobs = [*(answer.logprobs or []), *part.logprobs]
 
 
 def fake_position(character: str, num_top: int) -> dict[int, Logprob]:
