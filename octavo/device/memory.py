@@ -123,9 +123,15 @@ def measure(config: OctavoConfig, weights: Iterable[Tensor]) -> MemoryReport:
 
 
 def _unique_bytes(tensors: Iterable[Tensor]) -> list[int]:
-    """Sizes of distinct storages: tied weights count once."""
-    storages = (tensor.untyped_storage() for tensor in tensors)
-    return list({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+    """Sizes of distinct storages: tied weights count once, packed ones stand for themselves."""
+    packed, plain = [], {}
+    for tensor in tensors:
+        if tensor.is_mkldnn:
+            packed.append(tensor.nbytes)
+        else:
+            storage = tensor.untyped_storage()
+            plain[storage.data_ptr()] = storage.nbytes()
+    return [*packed, *plain.values()]
 
 
 def _groups(plan: KVCacheConfig, num_layers: int) -> tuple[list[int], list[int]]:

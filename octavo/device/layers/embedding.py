@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from octavo.device.layers.build import Build
-from octavo.device.ops.matmul import linear
+from octavo.device.layers.linear import Linear
 
 
 class TokenEmbedding(nn.Module):
@@ -22,21 +22,19 @@ class TokenEmbedding(nn.Module):
         return functional.embedding(token_ids, self.weight)
 
 
-class LMHead(nn.Module):
-    """Hidden states to logits. With ``tied`` the embedding's matrix serves for both."""
+class LMHead(Linear):
+    """Hidden states to logits. Given an embedding, it multiplies by that one's matrix.
 
-    def __init__(self, vocab_size: int, hidden_size: int, build: Build) -> None:
-        super().__init__()
-        weight = torch.empty(vocab_size, hidden_size, dtype=build.dtype)
-        self.weight = nn.Parameter(weight, requires_grad=False)
+    The method may keep a copy of that matrix in another layout.
+    """
 
-    @classmethod
-    def tied(cls, embedding: TokenEmbedding) -> LMHead:
-        """Return a head that shares the matrix of ``embedding``."""
-        head = cls.__new__(cls)
-        nn.Module.__init__(head)
-        head.weight = embedding.weight
-        return head
+    def __init__(
+        self, vocab_size: int, hidden_size: int, build: Build, *, tied: TokenEmbedding | None
+    ) -> None:
+        super().__init__(hidden_size, (vocab_size,), build, bias=False)
+        if tied is not None:
+            self.weight = tied.weight
 
     def forward(self, hidden: Tensor) -> Tensor:
-        return linear(hidden, self.weight).float()
+        """Return float32 logits."""
+        return super().forward(hidden).float()

@@ -49,10 +49,8 @@ class LlamaForCausalLM(nn.Module):
             self.make_block(config, layer, build) for layer in range(config.num_layers)
         )
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps, build)
-        if config.tie_word_embeddings:
-            self.lm_head = LMHead.tied(self.embed_tokens)
-        else:
-            self.lm_head = LMHead(config.vocab_size, config.hidden_size, build)
+        tied = self.embed_tokens if config.tie_word_embeddings else None
+        self.lm_head = LMHead(config.vocab_size, config.hidden_size, build, tied=tied)
 
     def make_block(self, config: ModelConfig, layer: int, build: Build) -> DecoderBlock:
         """Return one block; a model that differs in its blocks replaces this."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
 from octavo.kit.errors import Unsupported
+
+_GRAIN = 32768
+"""Elements from which torch uses several threads."""
 
 
 def silu_and_mul(gate_up: Tensor) -> Tensor:
@@ -17,19 +21,33 @@ def silu_and_mul(gate_up: Tensor) -> Tensor:
         returns: [T, I], a view of ``gate_up``
     """
     gate, up = gate_up.chunk(2, dim=-1)
-    return functional.silu(gate, inplace=True).mul_(up)
+    for part in _serial_parts(gate):
+        functional.silu(part, inplace=True)
+    return gate.mul_(up)
 
 
 def gelu_tanh_and_mul(gate_up: Tensor) -> Tensor:
     """Return ``gelu(gate) * up`` with the tanh form of gelu."""
     gate, up = gate_up.chunk(2, dim=-1)
-    return functional.gelu(gate, approximate="tanh").mul_(up)
+    parts = [functional.gelu(part, approximate="tanh") for part in _serial_parts(gate)]
+    return torch.cat(parts).mul_(up)
 
 
 def gelu_and_mul(gate_up: Tensor) -> Tensor:
     """Return ``gelu(gate) * up`` with the exact form of gelu."""
     gate, up = gate_up.chunk(2, dim=-1)
-    return functional.gelu(gate).mul_(up)
+    return torch.cat([functional.gelu(part) for part in _serial_parts(gate)]).mul_(up)
+
+
+def _serial_parts(x: Tensor) -> Sequence[Tensor]:
+    """Cut rows into parts that torch computes in one thread.
+
+    Threads cut a tensor anywhere, and what is left over at a cut is computed by other code than
+    the vectors before it, with other bits.
+    """
+    if x.device.type != "cpu" or torch.get_num_threads() == 1 or x.numel() < _GRAIN:
+        return (x,)
+    return torch.split(x, max(1, (_GRAIN - 1) // x.shape[1]))
 
 
 _GATES: dict[str, Callable[[Tensor], Tensor]] = {

@@ -17,7 +17,7 @@ QUANTIZATIONS = ExtensionPoint(
 
 
 class QuantMethod(Protocol):
-    """How linear layers keep their weights and multiply by them. Stateless."""
+    """How linear layers keep their weights and multiply by them. One per start."""
 
     def create_weights(
         self, layer: nn.Module, *, in_features: int, out_features: int, dtype: torch.dtype
@@ -37,6 +37,6 @@ class QuantMethod(Protocol):
 
 
 def quant_method(name: str | None) -> QuantMethod:
-    """Return the method called ``name``; None is plain weights."""
-    method: QuantMethod = QUANTIZATIONS.load(name or "unquantized")
-    return method
+    """Return a new method called ``name``; None is plain weights."""
+    method_class: type[QuantMethod] = QUANTIZATIONS.load(name or "unquantized")
+    return method_class()

@@ -5,11 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from octavo.device.ops.matmul import linear
+from octavo.device.ops.matmul import PackedWeight, Packer, linear
 
 
 class Unquantized:
-    """One matrix per layer, as it is in the checkpoint."""
+    """One matrix per layer; ``packed`` replaces it once it is loaded."""
+
+    def __init__(self) -> None:
+        self._packer = Packer()
+        self._packed: dict[nn.Module, PackedWeight] = {}
 
     def create_weights(
         self, layer: nn.Module, *, in_features: int, out_features: int, dtype: torch.dtype
@@ -18,12 +22,15 @@ class Unquantized:
         layer.register_parameter("weight", nn.Parameter(weight, requires_grad=False))
 
     def process_after_load(self, layer: nn.Module) -> None:
-        """Nothing: the product reads the matrix as it is."""
-
-    def apply(self, layer: nn.Module, x: Tensor, bias: Tensor | None) -> Tensor:
         weight = layer.weight
         assert isinstance(weight, Tensor)
-        return linear(x, weight, bias)
+        packed = self._packer.pack(weight.detach())
+        layer.register_parameter("weight", None)
+        layer.register_buffer("packed_weight", packed.weight, persistent=False)
+        self._packed[layer] = packed
+
+    def apply(self, layer: nn.Module, x: Tensor, bias: Tensor | None) -> Tensor:
+        return linear(x, self._packed[layer], bias)
 
 
-METHOD = Unquantized()
+METHOD = Unquantized
