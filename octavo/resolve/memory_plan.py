@@ -44,9 +44,13 @@ class MemoryPlan:
         }
 
 
-def weights_bytes(num_weights: int, dtype: str) -> int:
-    """Bytes of the weights once loaded: every element in the dtype of the model."""
-    return num_weights * DTYPE_BYTES[dtype]
+def weights_bytes(num_weights: int, model: ModelConfig) -> int:
+    """Bytes of the weights once loaded: every element in the dtype of the model.
+
+    A head tied to the embedding has its own copy, in the layout of its product.
+    """
+    copy = model.vocab_size * model.hidden_size if model.tie_word_embeddings else 0
+    return (num_weights + copy) * DTYPE_BYTES[model.dtype]
 
 
 def rope_bytes(model: ModelConfig) -> int:

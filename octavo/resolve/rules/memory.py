@@ -98,7 +98,7 @@ def size(num_bytes: int) -> str:
 def _without_cache(draft: Draft) -> MemoryPlan:
     return MemoryPlan(
         limit_bytes=_limit(draft),
-        weights_bytes=weights_bytes(draft.facts.num_weights, draft.model.dtype),
+        weights_bytes=weights_bytes(draft.facts.num_weights, draft.model),
         rope_bytes=rope_bytes(draft.model),
         workspace_bytes=workspace_bytes(draft.model, draft.scheduler, draft.block_size),
         bytes_per_block=kv_bytes_per_block(draft.model, draft.block_size),
