@@ -93,14 +93,15 @@ def _demo() -> ModelSource:
 
 def _local(model: str, path: Path) -> ModelSource:
     if path.is_dir():
-        if (path / "config.json").is_file():
-            return ModelSource(model, path, FOLDER)
         ggufs = sorted(path.glob("*.gguf"))
+        has_other_weights = any(path.glob("*.safetensors")) or not ggufs
+        if (path / "config.json").is_file() and has_other_weights:
+            return ModelSource(model, path, FOLDER)
         if len(ggufs) == 1:
             return ModelSource(model, ggufs[0], GGUF)
         found = ", ".join(file.name for file in (ggufs or sorted(path.iterdir()))[:8]) or "nothing"
         raise CheckpointError(
-            f"{path}: has no config.json and not exactly one .gguf file (found: {found}). "
+            f"{path}: has no config.json with weights and not one .gguf file (found: {found}). "
             "Give the folder of a model, or one .gguf file."
         )
     if path.suffix == ".gguf":

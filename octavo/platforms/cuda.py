@@ -93,7 +93,7 @@ def _describe(library: Any, env: Environment) -> PlatformFacts:  # Any: as above
 
 
 def _visible(library: Any, visible: str | None) -> list[ctypes.c_void_p]:  # Any: as above
-    """Handles of the accelerators that CUDA would show, in its order."""
+    """Handles of the accelerators that CUDA would show, in the order of the bus."""
     count = ctypes.c_uint()
     _check(library, library.nvmlDeviceGetCount_v2(ctypes.byref(count)), "counting accelerators")
     names = [str(index) for index in range(count.value)]

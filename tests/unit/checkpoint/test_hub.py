@@ -80,7 +80,7 @@ def fetch(hub: Hub, cache: Path, model: str, revision: str = "", **env: str) -> 
     done = subprocess.run(
         [sys.executable, "-c", _FETCH, model, revision, str(cache)],
         env={
-            "PATH": os.environ["PATH"],
+            **{name: value for name, value in os.environ.items() if not name.startswith("HF_")},
             "PYTHONPATH": os.pathsep.join(sys.path),
             "HF_ENDPOINT": hub.url,
             "HF_HOME": str(cache / "home"),

@@ -40,6 +40,15 @@ def test_a_gguf_file_is_a_model_and_so_is_a_folder_with_one(tmp_path: Path) -> N
     assert find(str(tmp_path)) == ModelSource(str(tmp_path), path, "gguf")
 
 
+def test_a_config_beside_a_gguf_file_alone_does_not_make_a_folder(tmp_path: Path) -> None:
+    build.folder(tmp_path)
+    (tmp_path / "m.gguf").write_bytes(b"")
+    assert find(str(tmp_path)).kind == "folder"
+
+    (tmp_path / "model.safetensors").unlink()
+    assert find(str(tmp_path)).kind == "gguf"
+
+
 @pytest.mark.parametrize(
     ("files", "found"), [([], "nothing"), (["a.gguf", "b.gguf"], "a.gguf, b.gguf"), (["x"], "x")]
 )
