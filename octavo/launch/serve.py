@@ -8,11 +8,10 @@ from typing import TextIO
 from octavo.config.frontend import ServerConfig
 from octavo.config.octavo import OctavoConfig
 from octavo.contracts.launch import StartChild
-from octavo.contracts.output import EngineReady
 from octavo.launch.announce import StartClock, address_of, announcement
 from octavo.launch.listening import listen, stop_listening
 from octavo.launch.processes import Process
-from octavo.launch.supervisor import Supervisor
+from octavo.launch.supervisor import Supervisor, arriving_signals
 from octavo.transport.rendezvous import Rendezvous
 
 GRACE_S = 30.0
@@ -27,32 +26,29 @@ def serve(config: OctavoConfig, server: ServerConfig, out: TextIO | None = None)
         EngineDied: a process ended for another reason.
     """
     clock = StartClock()
-    listener = listen(server)
-    rendezvous = Rendezvous()
-    address = address_of(listener, server)
-    order = StartChild(config, server, rendezvous.path)
+    model = config.frontend.served_model_names[0]
+    with arriving_signals() as signals:
+        listener = listen(server)
+        rendezvous = Rendezvous()
+        address = address_of(listener, server)
+        order = StartChild(config, server, rendezvous.path)
+        try:
+            return Supervisor(
+                engine=Process("engine", "octavo.launch.engine_process", order),
+                api=Process("api", "octavo.launch.api_process", order, fds=[listener.fileno()]),
+                grace_s=GRACE_S,
+                on_reached=clock.reached,
+                on_ready=lambda ready: _say(
+                    out or sys.stdout,
+                    announcement(ready, server, address=address, model=model, clock=clock),
+                ),
+                on_drain=lambda: stop_listening(listener, server),
+            ).run(signals)
+        finally:
+            stop_listening(listener, server)
+            rendezvous.remove()
 
-    def announce(ready: EngineReady) -> None:
-        text = announcement(
-            ready,
-            server,
-            address=address,
-            model=config.frontend.served_model_names[0],
-            clock=clock,
-        )
-        stream = out or sys.stdout
-        stream.write(text)
-        stream.flush()
 
-    try:
-        return Supervisor(
-            engine=Process("engine", "octavo.launch.engine_process", order),
-            api=Process("api", "octavo.launch.api_process", order, fds=[listener.fileno()]),
-            grace_s=GRACE_S,
-            on_reached=clock.reached,
-            on_ready=announce,
-            on_drain=lambda: stop_listening(listener, server),
-        ).run()
-    finally:
-        stop_listening(listener, server)
-        rendezvous.remove()
+def _say(out: TextIO, text: str) -> None:
+    out.write(text)
+    out.flush()

@@ -53,16 +53,17 @@ class Supervisor:
         self._cause: OctavoError | None = None
         self._last_signal = 0
 
-    def run(self) -> int:
+    def run(self, signals: socket.socket) -> int:
         """Return the exit code once both children have ended.
+
+        ``signals`` is what ``arriving_signals`` gives; take it before the children are started.
 
         Raises:
             OperatorError: a child could not start, and the operator can mend it.
             EngineDied: a child ended for another reason.
         """
         try:
-            with _signals() as signals:
-                self._wait(signals)
+            self._wait(signals)
         finally:
             for process in (self._api, self._engine):
                 process.stop()
@@ -128,7 +129,7 @@ class Supervisor:
 
 
 @contextmanager
-def _signals() -> Iterator[socket.socket]:
+def arriving_signals() -> Iterator[socket.socket]:
     """A socket from which the numbers of arriving signals are read."""
     reader, writer = socket.socketpair()
     with reader, writer:

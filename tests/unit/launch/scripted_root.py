@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 
 from octavo.config.frontend import ServerConfig
 from octavo.contracts.launch import Drain, StartChild
 from octavo.kit.errors import EngineDied, OperatorError
 from octavo.launch.processes import Process
-from octavo.launch.supervisor import Supervisor
+from octavo.launch.supervisor import Supervisor, arriving_signals
 from tests.unit.engine.executor.workers import config_for
 
 CHILD = "tests.unit.launch.scripted_child"
@@ -28,6 +29,11 @@ def end(engine: Process) -> None:
 def main(script: str) -> int:
     server = ServerConfig(host="h", port=1, uds=None, api_keys=(), max_body_bytes=1)
     start = StartChild(config_for(script), server, "")
+    with arriving_signals() as signals:
+        return run(start, signals)
+
+
+def run(start: StartChild, signals: socket.socket) -> int:
     engine = Process("engine", CHILD, start)
     api = Process("api", CHILD, start, fds=[1])
     say("pids", engine.pid, api.pid)
@@ -40,7 +46,7 @@ def main(script: str) -> int:
         on_drain=lambda: end(engine),
     )
     try:
-        return supervisor.run()
+        return supervisor.run(signals)
     except OperatorError as error:
         say("operator:", error)
         return 2
