@@ -168,7 +168,8 @@ def _heading(cls: type[Any]) -> str:
     title = (cls.__doc__ or cls.__name__).splitlines()[0].rstrip(".")
     if cls.__module__ == args.__name__:
         return title
-    return f"octavo {cls.__module__.rpartition('.')[2]}: {title[0].lower()}{title[1:]}"
+    command = cls.__module__.rpartition(".")[2].replace("bench_report", "bench").replace("_", " ")
+    return f"octavo {command}: {title[0].lower()}{title[1:]}"
 
 
 def _paragraph(cls: type[Any]) -> str:
