@@ -15,7 +15,7 @@ from octavo.api.frontend.logprobs import LogprobReader
 from octavo.api.frontend.metrics import Metrics
 from octavo.api.frontend.params import SamplingParams
 from octavo.api.text.tokenizer import NO_BYTES, Tokenizer
-from octavo.contracts.output import EngineOutput, EngineOutputs, RequestError
+from octavo.contracts.output import EngineOutput, EngineOutputs, FinishReason, RequestError
 from octavo.kit.errors import OctavoError, RequestFailed, RequestRefused
 
 _log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class OutputProcessor:
             if found is None:
                 continue  # aborted here while the step ran
             live, answer = found
-            if output.error is not None:
+            if output.finish_reason is FinishReason.ERROR:
                 to_abort += self.fail(live, _error_of(output.error))
                 continue
             try:
@@ -161,7 +161,9 @@ class OutputProcessor:
         return LogprobReader(self._tokenizer.token_bytes, num_alternatives)
 
 
-def _error_of(error: RequestError) -> OctavoError:
+def _error_of(error: RequestError | None) -> OctavoError:
+    if error is None:
+        return RequestFailed("the engine ended it and did not say why")
     if error.status >= 500:
         return RequestFailed(error.message, status=error.status)
     refused = RequestRefused(error.message, param=error.param)

@@ -52,7 +52,9 @@ def prepare_messages(messages: list[dict[str, Json]], form: ContentForm) -> list
     return [_prepare(message, form, f"messages[{i}]") for i, message in enumerate(messages)]
 
 
-def _prepare(message: dict[str, Json], form: ContentForm, where: str) -> dict[str, Json]:
+def _prepare(message: Json, form: ContentForm, where: str) -> dict[str, Json]:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        raise RequestRefused(f"{where} must be an object with a role.", param=where)
     prepared = dict(message)
     prepared["content"] = _content(message.get("content"), form, f"{where}.content")
     calls = message.get("tool_calls")

@@ -81,10 +81,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return False
         return super().is_safe_attribute(obj, attr, value)
 
-    def call(self, context: Value, obj: Value, *args: Value, **kwargs: Value) -> Value:
+    def call(self, context: Value, obj: Value, /, *args: Value, **kwargs: Value) -> Value:
         owner = getattr(obj, "__self__", None)
         if isinstance(owner, str):
-            _check_growth(obj.__name__, owner, args)
+            _check_growth(obj.__name__, owner, [*args, *kwargs.values()])
         return check_size(super().call(context, obj, *args, **kwargs))
 
 

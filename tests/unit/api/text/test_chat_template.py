@@ -99,6 +99,14 @@ def test_raise_exception_becomes_a_refusal_that_names_messages() -> None:
     assert caught.value.param == "messages"
 
 
+def test_macros_take_arguments_of_any_name() -> None:
+    template = (
+        "{% macro m(context, obj) %}{{ context }}{{ obj }}{% endmacro %}{{ m(context=1, obj=2) }}"
+    )
+
+    assert render(template) == "12"
+
+
 def test_a_broken_template_names_its_line() -> None:
     with pytest.raises(RequestRefused, match="line 2") as caught:
         ChatTemplate("a\n{% for %}", {})
@@ -147,6 +155,8 @@ def test_several_parts_become_lines() -> None:
 @pytest.mark.parametrize(
     ("message", "param"),
     [
+        ("Hi", "messages[1]"),
+        ({"content": "Hi"}, "messages[1]"),
         ({"role": "user", "content": 3}, "messages[1].content"),
         ({"role": "user", "content": [{"type": "image_url"}]}, "messages[1].content[0]"),
         ({"role": "user", "content": [{"type": "text"}]}, "messages[1].content[0]"),
