@@ -44,11 +44,6 @@ class LiveRequest:
         """Every answer has its reason."""
         return all(answer.finish_reason is not None for answer in self.answers)
 
-    @property
-    def open_engine_ids(self) -> list[str]:
-        """Engine requests that may still run."""
-        return [answer.engine_id for answer in self.answers if answer.finish_reason is None]
-
     def engine_requests(self, *, priority: int, cache_salt: str) -> list[EngineRequest]:
         """What the engine is to run."""
         return [

@@ -24,7 +24,8 @@ _log = logging.getLogger(__name__)
 class OutputProcessor:
     """Owns every live request. The work of a step is in proportion to its new tokens.
 
-    Invariant: ``_answers`` holds exactly the answers without a finish reason.
+    Invariant between calls: ``_answers`` holds exactly the answers without a finish reason, and
+    ``_live`` the calls that have such an answer.
     """
 
     def __init__(self, tokenizer: Tokenizer, metrics: Metrics) -> None:
@@ -92,6 +93,8 @@ class OutputProcessor:
                 continue
             if answer.finish_reason is not None:
                 self._close_answer(live, answer, now)
+                if live.is_finished:
+                    self._close(live)
                 if output.finish_reason is None:
                     to_abort.append(answer.engine_id)
         return to_abort
@@ -118,8 +121,7 @@ class OutputProcessor:
             answer.last_token_time = now
 
     def _end(self, live: LiveRequest, error: OctavoError | None) -> list[str]:
-        engine_ids = live.open_engine_ids
-        still_open = [answer for answer in live.answers if answer.finish_reason is None]
+        still_open = [answer for answer in live.answers if answer.engine_id in self._answers]
         if error is None:
             live.abort()
         else:
@@ -127,18 +129,21 @@ class OutputProcessor:
         now = time.monotonic()
         for answer in still_open:
             self._close_answer(live, answer, now)
-        return engine_ids
+        if still_open:
+            self._close(live)
+        return [answer.engine_id for answer in still_open]
 
     def _close_answer(self, live: LiveRequest, answer: Answer, now: float) -> None:
-        if self._answers.pop(answer.engine_id, None) is None:
-            return
+        del self._answers[answer.engine_id]
         self._metrics.finished(live, answer, now)
-        if live.is_finished:
-            live.ticket.close()
-            others = self._live[live.request_id]
-            others.remove(live)
-            if not others:
-                del self._live[live.request_id]
+
+    def _close(self, live: LiveRequest) -> None:
+        """Forget a call whose last answer has just been closed."""
+        live.ticket.close()
+        others = self._live[live.request_id]
+        others.remove(live)
+        if not others:
+            del self._live[live.request_id]
 
     def _answer(self, index: int, engine_id: str, params: SamplingParams) -> Answer:
         table = (

@@ -22,7 +22,7 @@ from jinja2.utils import Namespace
 
 MAX_CHARS = 1 << 24
 """Characters of a text, and of all texts in a value."""
-MAX_ITEMS = 1 << 20
+MAX_ITEMS = 1 << 18
 """Items of a value, counted as often as they would be shown."""
 MAX_NUMBER = 100_000
 """Integers that filters and methods take, such as widths."""
