@@ -243,3 +243,17 @@ def test_statistics_count_each_thing_once(overlap):
 
 def running(engine: Engine) -> set[str]:
     return {each.request_id for each in engine.core.table.running}
+
+
+@both
+def test_answers_are_served_before_prompts_that_started_earlier(overlap):
+    engine = make(overlap, max_num_batched_tokens=8, max_num_seqs=4, max_model_len=1024)
+    engine.add(request("long", range(10, 200), 2))
+    for i in range(3):
+        engine.add(request(f"r{i}", [i + 1], 6, arrival_time=1.0 + i))
+
+    engine.run()
+
+    for i in range(3):
+        steps = [n for n, plan in enumerate(engine.worker.plans) if f"r{i}" in plan]
+        assert steps == list(range(steps[0], steps[0] + 6))
