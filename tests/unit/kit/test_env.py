@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -78,3 +80,19 @@ def test_a_child_finds_an_installed_package_by_itself(monkeypatch: pytest.Monkey
     monkeypatch.delenv("PYTHONPATH", raising=False)
 
     assert child_environment(Path(sysconfig.get_path("purelib"))) == dict(os.environ)
+
+
+def test_threads_of_torch_wait_asleep_unless_the_user_says_otherwise() -> None:
+    # In a fresh interpreter: this one has loaded its thread library already.
+    code = "import os, octavo.device; print(os.environ.get('GOMP_SPINCOUNT'))"
+    kept = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def spins(**said: str) -> str:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(
+            command, env=kept | said, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    assert spins() == "2000"
+    assert spins(GOMP_SPINCOUNT="7") == "7"
+    assert spins(OMP_WAIT_POLICY="active") == "None"
