@@ -27,8 +27,8 @@ _END_S = 5.0
 class Supervisor:
     """Waits for news of both children and for signals.
 
-    Invariant: once ``_deadline`` is set the server is going down, and what still runs then is
-    killed.
+    Invariant: once ``_deadline`` is set the server is going down. ``_running`` holds the children
+    that are waited for; the others, and those that are late, are killed.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Supervisor:
         if self._deadline is None:
             self._fail(EngineDied(f"the {process.name} process {process.how_it_ended()}"))
             if process is self._api:
-                self._kill_engine()  # nobody else talks to it
+                self._running.clear()  # nobody else talks to the engine
         elif process is self._api:
             self._deadline = time.monotonic() + _END_S  # it has told the engine to end
 
@@ -114,18 +114,14 @@ class Supervisor:
         if self._deadline is not None:
             self._last_signal = signal_number
             return
-        self._drain(self._grace_s if self._is_ready else 0.0)
-        if not self._is_ready:
-            self._kill_engine()
-
-    def _kill_engine(self) -> None:
-        self._engine.stop()
-        self._running.pop(self._engine.name, None)
+        self._drain(self._grace_s)
 
     def _drain(self, grace_s: float) -> None:
         self._on_drain()
         self._api.order(Drain(grace_s))
         self._deadline = time.monotonic() + grace_s + _END_S
+        if not self._is_ready:
+            self._running.clear()  # no request was taken, so there is nothing to wait for
 
 
 @contextmanager
