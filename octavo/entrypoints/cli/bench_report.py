@@ -1,4 +1,4 @@
-"""What a benchmark prints: a table for people, one JSON object for scripts."""
+"""What a benchmark prints: a table for people, then one JSON object for scripts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ReportArgs:
     """The report."""
 
     json: bool = False
-    """Print one JSON object instead of a table."""
+    """Print the JSON object alone, without the table."""
 
     output_json: str | None = None
     """File to write the JSON object to."""
@@ -42,7 +42,9 @@ class ReportArgs:
             **figures,
         }
         text = json.dumps(whole)
-        print(text if self.json else _table(figures))
+        if not self.json:
+            print(_table(figures) + "\n")
+        print(text)
         if self.output_json is None:
             return
         try:

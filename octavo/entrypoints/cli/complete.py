@@ -13,6 +13,7 @@ from octavo.entrypoints.cli.talk import Body, open_talk
 from octavo.kit.errors import ConfigError
 
 _ABOUT = "Continue a text. PROMPT is the last word; - reads it from standard input."
+_PIPE = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +61,7 @@ class CompleteArgs:
 def run(argv: list[str]) -> int:
     """Print the continuation as it comes, and return the exit code."""
     args, asked = parse(argv, EngineArgs, CompleteArgs, prog="octavo complete", about=_ABOUT)
-    prompt = sys.stdin.read() if asked.prompt == "-" else asked.prompt
-    if prompt is None:
-        raise ConfigError(
-            "prompt", "", want="is required", fix="octavo complete [MODEL] 'The sea is'"
-        )
+    prompt = _prompt(asked.prompt)
     with closing(open_talk(args, url=asked.url, api_key=asked.api_key)) as talk:
         if asked.echo:
             print(prompt, end="", flush=True)
@@ -77,3 +74,12 @@ def run(argv: list[str]) -> int:
     if asked.stats:
         print(watch.summary(), file=sys.stderr)
     return 0
+
+
+def _prompt(given: str | None) -> str:
+    if given == _PIPE or (given is None and not sys.stdin.isatty()):
+        return sys.stdin.read()
+    if given is None:
+        fix = "octavo complete [MODEL] 'The sea is'"
+        raise ConfigError("prompt", "", want="is required", fix=fix)
+    return given

@@ -98,16 +98,25 @@ def test_complete_prints_the_continuation(
     assert llm.params[0].stop == ("a", "b")
 
 
+@pytest.mark.parametrize("words", [["-"], []])
 def test_complete_reads_standard_input(
-    monkeypatch: pytest.MonkeyPatch, url: str, llm: FakeLLM
+    monkeypatch: pytest.MonkeyPatch, url: str, llm: FakeLLM, words: list[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe"))
 
-    assert main(["complete", "--url", url, "-"]) == 0
+    assert main(["complete", "--url", url, *words]) == 0
 
     assert llm.prompts == ["from a pipe"]
 
 
-def test_complete_wants_a_prompt(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_complete_wants_a_prompt(
+    monkeypatch: pytest.MonkeyPatch, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+
     assert main(["complete", "--url", url]) == 2
     assert "prompt" in capsys.readouterr().err
