@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+
 from tests.serve.server import Server, metric
 
 PROMPT = "The quick brown fox"

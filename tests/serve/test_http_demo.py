@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import openai
 import pytest
+
 from tests.serve.server import Server
 
 pytestmark = pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from tests.serve.server import Server
 
 BASE = {"prompt": "The quick brown fox", "max_tokens": 16, "ignore_eos": True}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.serve.server import Server
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -33,22 +34,9 @@ def example(language: str, marker: str) -> str:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The address of `octavo serve` with its defaults, on a free port."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "octavo", "serve", "--port", "0"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        first = process.stdout.readline()
-        assert " at http://" in first
-        yield first.split()[-1]
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=60)
-        process.stdout.close()
+    server = Server("--port", "0")
+    yield server.await_ready()
+    server.stop()
 
 
 def run(*command: str) -> str:
