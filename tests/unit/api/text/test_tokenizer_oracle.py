@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from octavo.api.text.loading import load_tokenizer
 from octavo.api.text.tokenizer import Tokenizer
 from tests.real_models import demo_model, qwen_model
 from tests.unit.api.text.random_text import random_text
+
+pytestmark = pytest.mark.slow
 
 MODELS = {"smollm2": demo_model, "qwen2.5": qwen_model}
 
@@ -44,7 +48,6 @@ def path(request: pytest.FixtureRequest) -> Path:
     return MODELS[request.param]()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_text_becomes_the_same_token_ids_and_comes_back(path: Path, seed: int) -> None:
     rng, tokenizer, oracle = random.Random(seed), mine(path), theirs(path)
@@ -57,7 +60,6 @@ def test_text_becomes_the_same_token_ids_and_comes_back(path: Path, seed: int) -
         assert tokenizer.decode(token_ids) == text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("skip", [False, True])
 def test_random_token_ids_decode_the_same_whole_and_in_pieces(path: Path, *, skip: bool) -> None:
     rng, tokenizer, oracle = random.Random(7), mine(path), theirs(path)
@@ -80,6 +82,33 @@ def test_random_token_ids_decode_the_same_whole_and_in_pieces(path: Path, *, ski
 
         assert tokenizer.decode(token_ids, skip_special_tokens=skip) == whole
         assert "".join(pieces) + detokenizer.take() == whole
+
+
+def test_a_saved_folder_reads_as_the_file_it_came_from(path: Path, tmp_path: Path) -> None:
+    rng, oracle = random.Random(11), theirs(path)
+    oracle.save_pretrained(tmp_path)
+
+    tokenizer = load_tokenizer(str(tmp_path))
+
+    assert tokenizer.special_ids == mine(path).special_ids
+    assert tokenizer.special_tokens["eos_token"] == oracle.eos_token
+    assert tokenizer.chat_templates == mine(path).chat_templates
+    for _ in range(300):
+        text = random_text(rng)
+        assert tokenizer.encode(text, add_special_tokens=True) == oracle.encode(text)
+
+
+def test_reading_a_long_text_lets_other_threads_run(path: Path) -> None:
+    text, tokenizer = "".join(random_text(random.Random(i)) for i in range(2000)), mine(path)
+    num_turns = 0
+
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(tokenizer.encode, text, add_special_tokens=False)
+        while not reading.done():
+            time.sleep(0)
+            num_turns += 1
+
+    assert num_turns > 50
 
 
 def test_roles_and_templates_come_from_the_file(path: Path) -> None:
