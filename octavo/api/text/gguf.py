@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 
 import tokenizers
 from tokenizers import AddedToken, decoders, models
 from tokenizers.processors import TemplateProcessing
 
-from octavo.api.text.pretokenizers import PreRule, find_pre_rule
+from octavo.api.text.pretokenizers import find_pre_rule
 from octavo.api.text.sentencepiece import PieceKind, Pieces, build_sentencepiece
 from octavo.api.text.tokenizer import TokenizerParts
 from octavo.kit.errors import CheckpointError, Unsupported
+
+_log = logging.getLogger(__name__)
 
 _ROLES = {
     "bos_token": "bos_token_id",
@@ -128,7 +131,10 @@ def _built(facts: _Facts, build: Callable[[_Facts], _Built]) -> _Built:
 
 
 def _build_bpe(facts: _Facts) -> _Built:
-    rule: PreRule = find_pre_rule(facts.text("tokenizer.ggml.pre", "default"))
+    name = facts.text("tokenizer.ggml.pre", "")
+    if not name:
+        _log.warning("%s does not say how to cut text: cut as llama.cpp does then", facts.source)
+    rule = find_pre_rule(name or "default")
     merges = [_halves(merge) for merge in facts.strings("tokenizer.ggml.merges")]
     core = tokenizers.Tokenizer(
         models.BPE(
