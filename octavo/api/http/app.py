@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from octavo import __version__
 from octavo.api.http.auth import BearerAuth
@@ -28,6 +29,7 @@ def build_app(llm: Service, server: ServerConfig) -> FastAPI:
         description="Inference and serving of large language models.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
     )
     app.state.service = llm
     app.state.max_body_bytes = server.max_body_bytes
@@ -36,6 +38,7 @@ def build_app(llm: Service, server: ServerConfig) -> FastAPI:
     app.add_exception_handler(OctavoError, octavo_error)
     app.add_exception_handler(HTTPException, routing_error)
     app.add_exception_handler(ClientGone, _client_gone)
+    app.add_exception_handler(ClientDisconnect, _client_gone)
     if server.api_keys:
         app.add_middleware(BearerAuth, keys=server.api_keys)
     app.add_middleware(RequestContext)

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
-from octavo.kit.errors import EngineDied, OctavoError, Overloaded, RequestRefused
+from octavo.kit.errors import EngineDied, OctavoError, Overloaded, RequestFailed, RequestRefused
 
 _log = logging.getLogger(__name__)
 _STATUS_TEXT = {
@@ -96,6 +96,10 @@ def error_body(error: BaseException) -> tuple[int, ErrorBody]:
             return error.status, ErrorBody(detail)
         case EngineDied():
             return 503, ErrorBody(ErrorDetail(str(error), "server_error", code="engine_died"))
+        case RequestFailed():
+            return error.status, ErrorBody(
+                ErrorDetail(error.message, "server_error", code="request_failed")
+            )
         case OctavoError():
             return 500, ErrorBody(ErrorDetail(str(error), "server_error", code="internal_error"))
         case _:

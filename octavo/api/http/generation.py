@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from uuid import uuid4
@@ -14,6 +14,7 @@ from octavo.api.frontend.params import SamplingParams
 from octavo.api.frontend.prompts import Prompt
 from octavo.api.http.schema.answers import PromptTokensDetails, Usage
 from octavo.api.http.service import Service, Stream
+from octavo.kit.errors import RequestRefused
 from octavo.kit.log import request_id
 
 _MAX_UNREAD = 16
@@ -83,6 +84,7 @@ class Admitted:
         Raises:
             RequestRefused: one was refused; the others have been ended.
         """
+        _check_number(len(prompts), params.n, service)
         admitted = cls([])
         try:
             for index, prompt in enumerate(prompts):
@@ -103,35 +105,64 @@ class Admitted:
         finally:
             await self.aclose()
 
-    async def outputs(self) -> AsyncIterator[tuple[int, RequestOutput]]:
+    async def outputs(self) -> AsyncGenerator[tuple[int, RequestOutput]]:
         """Outputs of all prompts as they come, each with the index of its prompt."""
         if len(self.streams) == 1:
             async for output in self.streams[0]:
                 yield 0, output
             return
-        queue: asyncio.Queue[tuple[int, RequestOutput] | None] = asyncio.Queue(_MAX_UNREAD)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._pump_all(queue))
-            while (item := await queue.get()) is not None:
-                yield item
+        queue: asyncio.Queue[_News] = asyncio.Queue(_MAX_UNREAD)
+        pumps = [
+            asyncio.create_task(_pump(index, stream, queue))
+            for index, stream in enumerate(self.streams)
+        ]
+        try:
+            num_open = len(pumps)
+            while num_open:
+                index, news = await queue.get()
+                match news:
+                    case RequestOutput():
+                        yield index, news
+                    case None:
+                        num_open -= 1
+                    case error:
+                        raise error
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
 
     async def aclose(self) -> None:
         """End what has not ended; idempotent."""
         for stream in self.streams:
             await stream.aclose()
 
-    async def _pump_all(self, queue: asyncio.Queue[tuple[int, RequestOutput] | None]) -> None:
-        async with asyncio.TaskGroup() as group:
-            for index, stream in enumerate(self.streams):
-                group.create_task(_pump(index, stream, queue))
-        await queue.put(None)
+
+_News = tuple[int, RequestOutput | Exception | None]
+"""Index of a prompt, and its output, its error, or its end."""
 
 
-async def _pump(
-    index: int, stream: Stream, queue: asyncio.Queue[tuple[int, RequestOutput] | None]
-) -> None:
-    async for output in stream:
-        await queue.put((index, output))
+async def _pump(index: int, stream: Stream, queue: asyncio.Queue[_News]) -> None:
+    try:
+        async for output in stream:
+            await queue.put((index, output))
+    except Exception as error:  # noqa: BLE001  whoever reads the queue raises it
+        await queue.put((index, error))
+    else:
+        await queue.put((index, None))
+
+
+def _check_number(num_prompts: int, n: int, service: Service) -> None:
+    """Refuse what could never be admitted together; a client would send it again for ever."""
+    config = service.config
+    most = config.scheduler.max_num_seqs + config.frontend.max_waiting_requests
+    if num_prompts > 1 and num_prompts * n > most:
+        raise RequestRefused(
+            f"prompt has {num_prompts} prompts with n={n}: this server runs and queues at most "
+            f"{most} answers. Send several requests.",
+            param="prompt",
+            code="invalid_value",
+        )
 
 
 def fingerprint(service: Service) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 import msgspec
@@ -42,7 +43,7 @@ class EventStream(Response):
 
     def __init__(
         self,
-        events: AsyncIterator[bytes],
+        events: AsyncGenerator[bytes],
         close: Callable[[], Awaitable[None]],
         *,
         keep_alive_s: float = 15.0,
@@ -86,9 +87,10 @@ class EventStream(Response):
 
     async def _send_events(self, send: Send) -> None:
         try:
-            async for piece in self._events:
-                self._sent += 1
-                await send(_piece(piece))
+            async with aclosing(self._events) as events:
+                async for piece in events:
+                    self._sent += 1
+                    await send(_piece(piece))
         except Exception as error:  # noqa: BLE001  the guard of one request
             if isinstance(error, OctavoError):
                 _log.warning("a stream ended early: %s", error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -86,11 +86,12 @@ class _Answer:
             prompt_logprobs=UNSET if positions is None else prompt_logprobs(positions),
         )
 
-    async def events(self, admitted: Admitted) -> AsyncIterator[bytes]:
+    async def events(self, admitted: Admitted) -> AsyncGenerator[bytes]:
         """A role, texts and an end per answer, one usage where it was asked for, the mark."""
         tally, begun = Tally(), set[int]()
-        async for index, output in admitted.outputs():
-            tally.count(index, output)
+        [stream] = admitted.streams
+        async for output in stream:
+            tally.count(0, output)
             for part in output.outputs:
                 if part.index not in begun:
                     begun.add(part.index)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -87,16 +88,17 @@ class _Answer:
                 choices.append(choice)
         return self._completion(choices, self.tally.usage)
 
-    async def events(self, admitted: Admitted) -> AsyncIterator[bytes]:
+    async def events(self, admitted: Admitted) -> AsyncGenerator[bytes]:
         """Texts and an end per answer, one usage where it was asked for, the mark."""
-        async for index, output in admitted.outputs():
-            self._note(index, output)
-            for part in output.outputs:
-                choice = await self._choice(index, part, output)
-                if choice.text or choice.logprobs:
-                    yield self._event(choice)
-                if part.finish_reason is not None:
-                    yield self._event(_end(choice.index, part))
+        async with aclosing(admitted.outputs()) as outputs:
+            async for index, output in outputs:
+                self._note(index, output)
+                for part in output.outputs:
+                    choice = await self._choice(index, part, output)
+                    if choice.text or choice.logprobs:
+                        yield self._event(choice)
+                    if part.finish_reason is not None:
+                        yield self._event(_end(choice.index, part))
         if self.completion.include_usage:
             yield event(self._completion([], self.tally.usage))
         yield DONE

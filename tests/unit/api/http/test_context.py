@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import logging
+import socket
 
 import httpx
 import pytest
@@ -86,3 +87,16 @@ def test_after_an_unforeseen_error_the_next_request_is_served(
     llm.refusal = None
 
     assert client.post("/v1/completions", json=BODY).status_code == 200
+
+
+def test_a_client_that_hangs_up_within_its_body_is_no_error(
+    client: httpx.Client, llm: FakeLLM, log: io.StringIO
+) -> None:
+    head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: half\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    with socket.create_connection((client.base_url.host, client.base_url.port)) as connection:
+        connection.sendall(f'{head}{{"prompt": "x'.encode())
+
+    assert eventually(lambda: "POST /v1/completions 499" in log.getvalue())
+    assert "Traceback" not in log.getvalue()
+    assert llm.prompts == []

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 import httpx
 import pytest
@@ -36,7 +36,7 @@ class Source:
         self.pauses_s = pauses_s
         self.is_closed = False
 
-    async def events(self) -> AsyncIterator[bytes]:
+    async def events(self) -> AsyncGenerator[bytes]:
         for number, pause_s in enumerate(self.pauses_s):
             await asyncio.sleep(pause_s)
             yield b"%d" % number

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from octavo.api.frontend.params import OutputKind
-from octavo.kit.errors import EngineDied, Overloaded, PromptTooLong
+from octavo.kit.errors import EngineDied, Overloaded, PromptTooLong, RequestFailed
 from octavo.testing.fake_llm import FakeLLM
 from tests.unit.api.http.reading import chunks, events, eventually, refusal
 
@@ -505,6 +505,18 @@ def test_an_error_after_the_start_is_an_error_event_and_the_end(
     assert '"error"' in error
     assert "secret" not in error
     assert eventually(lambda: not llm.live)
+
+
+def test_a_request_that_breaks_alone_is_told_with_its_status(
+    client: httpx.Client, llm: FakeLLM
+) -> None:
+    llm.failure = RequestFailed("logits are not finite", status=500)
+
+    answer = post(client)
+
+    assert answer.status_code == 500
+    assert refusal(answer)["code"] == "request_failed"
+    assert "not finite" in refusal(answer)["message"]
 
 
 def test_an_engine_that_dies_under_a_whole_answer_is_a_503(

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import httpx
 import pytest
 
+from octavo.kit.errors import EngineDied
 from octavo.testing.fake_llm import FakeLLM
 from tests.unit.api.http.reading import chunks, events, refusal
 
@@ -194,9 +197,23 @@ def test_special_tokens_are_added_unless_the_request_says_no(
 def test_a_failing_prompt_of_several_ends_the_stream_and_the_others(
     client: httpx.Client, llm: FakeLLM
 ) -> None:
-    llm.failure = ValueError("secret")
+    llm.failure = EngineDied("gone: out of memory")
 
     *_, error, mark = events(post(client, ["a", "b"], stream=True).text)
 
     assert (mark, '"error"' in error) == ("[DONE]", True)
+    assert "gone: out of memory" in error
     assert llm.live == set()
+
+
+def test_more_prompts_than_the_server_ever_takes_are_a_400(
+    client: httpx.Client, llm: FakeLLM
+) -> None:
+    llm.config = replace(
+        llm.config, frontend=replace(llm.config.frontend, max_waiting_requests=2)
+    )  # beside 8 that run
+
+    assert post(client, ["x"] * 5, n=2).status_code == 200
+    answer = post(client, ["x"] * 6, n=2)
+    assert answer.status_code == 400
+    assert "at most 10" in refusal(answer)["message"]
