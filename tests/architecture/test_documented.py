@@ -118,3 +118,13 @@ def readers_of_the_environment(root: Path) -> list[str]:
                 case ast.Attribute(value=ast.Name(id="os"), attr=name) if name in _READS:
                     places.append(f"{path.relative_to(root)}:{node.lineno}")
     return places
+
+
+def test_every_route_is_on_the_page_of_the_http_interface() -> None:
+    page = (ROOT / "docs/http.md").read_text()
+    routes = re.compile(r'@router\.(?:get|post|delete)\(\s*"([^"{]+)')
+    texts = [path.read_text() for path in (ROOT / "octavo/api/http/routes").glob("*.py")]
+    named = [path.rstrip("/") for text in texts for path in routes.findall(text)]
+
+    assert len(named) >= 10
+    assert [path for path in named if path not in page] == []
