@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from octavo.contracts.output import FinishReason
+from octavo.engine.executor.base import WorkerFailed
 from octavo.testing.fake_config import fake_config, fake_scheduler_config
 from octavo.testing.fake_worker import FakeFault, FakeWorker, Faults
 from octavo.testing.local_executor import LocalExecutor
@@ -149,6 +150,23 @@ def test_a_worker_that_gives_no_token_ends_the_request_and_not_the_engine():
 
     assert "gave no token" in engine.heard["r"].outputs[-1].error.message
     engine.assert_everything_is_free()
+
+
+def test_a_worker_that_is_lost_while_batches_are_drained_ends_the_engine():
+    class Dying(FakeWorker):
+        def execute(self, plan):
+            """Nothing is computed any more."""
+
+        def sample(self, sample):
+            if sample.step == 2:
+                raise WorkerFailed("rank 0 is gone", is_fatal=True)
+            raise FakeFault("first")
+
+    engine = Engine(fake_config(), worker=Dying)
+    engine.add(request("r", [1, 2, 3]))
+
+    with pytest.raises(WorkerFailed, match="rank 0 is gone"):
+        engine.run()
 
 
 def first_token(prompt: list[int]) -> int:

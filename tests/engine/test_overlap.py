@@ -53,8 +53,9 @@ def test_who_has_stopped_keeps_row_and_blocks_until_its_last_plan_is_updated():
     assert engine.heard["r"].token_ids == [stop]
 
 
-def test_a_preempted_request_keeps_the_token_in_flight_and_waits_for_its_plan():
-    engine = make()
+@pytest.mark.parametrize("policy", ["fcfs", "priority"])
+def test_a_preempted_request_keeps_the_token_in_flight_and_waits_for_its_plan(policy):
+    engine = make(policy=policy)
     engine.add(request("r", [1, 2, 3], 8))
     engine.step()
     live = engine.core.table.find("r")

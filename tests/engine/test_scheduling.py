@@ -257,3 +257,29 @@ def test_answers_are_served_before_prompts_that_started_earlier(overlap):
     for i in range(3):
         steps = [n for n, plan in enumerate(engine.worker.plans) if f"r{i}" in plan]
         assert steps == list(range(steps[0], steps[0] + 6))
+
+
+def test_short_prompts_keep_their_share_beside_many_answers():
+    engine = make(max_num_batched_tokens=16, max_num_seqs=16, max_model_len=1024)
+    for i in range(12):
+        engine.add(request(f"a{i}", [i + 1], 30))
+    engine.step()
+    engine.add(request("long", range(100, 300), 2, arrival_time=1.0))
+    engine.add(request("short", [90, 91], 2, arrival_time=2.0))
+
+    engine.step()
+
+    assert engine.worker.plans[1]["long"] == 3
+    assert engine.worker.plans[1]["short"] == 1
+
+
+def test_long_prompts_wait_in_line_and_are_not_looked_at_one_by_one():
+    engine = make(max_num_batched_tokens=16, max_model_len=1024)
+    for i in range(5):
+        engine.add(request(f"l{i}", range(100 * i, 100 * i + 90), 2, arrival_time=float(i)))
+    engine.add(request("s", [7], 2, arrival_time=9.0))
+    engine.add(request("l9", range(700, 790), 2, arrival_time=10.0))
+
+    engine.step()
+
+    assert engine.worker.plans[0] == {"l0": 12, "s": 1}

@@ -8,10 +8,7 @@ from octavo.config.scheduler import SchedulerConfig
 
 
 def short_limit(config: SchedulerConfig) -> int:
-    """Return the tokens up to which a prompt counts as short; as many are kept for such.
-
-    A long prompt always has at least one token of a step.
-    """
+    """Return the tokens up to which a prompt counts as short: what a step keeps for such."""
     share = int(config.max_num_batched_tokens * config.short_prompt_share)
     return max(1, min(share, config.max_num_batched_tokens - 1))
 
@@ -30,14 +27,18 @@ class StepBudget:
     short_limit: int
 
     @classmethod
-    def full(cls, config: SchedulerConfig, *, num_reserved_tokens: int) -> StepBudget:
-        """Start a step that keeps some tokens from long prompts."""
+    def full(cls, config: SchedulerConfig) -> StepBudget:
+        """Start a step."""
         return cls(
             tokens=config.max_num_batched_tokens,
             requests=config.max_num_seqs,
-            long_tokens=max(1, config.max_num_batched_tokens - num_reserved_tokens),
+            long_tokens=config.max_num_batched_tokens,
             short_limit=short_limit(config),
         )
+
+    def keep_for_short(self, share: float) -> None:
+        """Keep a share of the tokens that are left from long prompts, but leave them one."""
+        self.long_tokens = max(1, self.tokens - int(self.tokens * share))
 
     def take(self, pending: int) -> int:
         """Spend as many of ``pending`` tokens as a request may have now; maybe none."""

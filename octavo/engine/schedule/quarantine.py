@@ -31,9 +31,6 @@ class Quarantine:
     def __bool__(self) -> bool:
         return bool(self._trials)
 
-    def __contains__(self, request: Request) -> bool:
-        return not self._trials or request in self._trials[0].requests
-
     @property
     def members(self) -> list[Request]:
         """Requests of the group that runs now, in order."""

@@ -10,7 +10,7 @@ from octavo.engine.kv.manager import KVCacheManager
 from octavo.engine.request import InFlight, Request, RequestStatus
 from octavo.engine.request_table import RequestTable
 from octavo.engine.schedule.admission import Admission
-from octavo.engine.schedule.budget import StepBudget, short_limit
+from octavo.engine.schedule.budget import StepBudget
 from octavo.engine.schedule.builder import StepBuilder
 from octavo.engine.schedule.preemption import choose_victim, roll_back, weaker_victim
 from octavo.engine.schedule.quarantine import Quarantine
@@ -50,7 +50,6 @@ class Scheduler:
         self._admission = Admission(queue, table, kv, clock)
         self._quarantine = Quarantine()
         self._num_steps = 0
-        self._num_reserved = short_limit(config)
 
     def schedule(self) -> InFlight | None:
         """Grant tokens to running requests, then admit waiting ones; None if nobody can run."""
@@ -58,9 +57,7 @@ class Scheduler:
             self._next_trial()
         if self._config.policy == "priority":
             self._make_way()
-        budget = StepBudget.full(
-            self._config, num_reserved_tokens=self._num_reserved if self._queue.num_short else 0
-        )
+        budget = StepBudget.full(self._config)
         step = StepBuilder()
         num_preempted = self._table.num_preempted
         self._continue_running(budget, step)
@@ -92,6 +89,8 @@ class Scheduler:
                 prompts.append(request)
             else:
                 self._continue(request, pending, budget, step)
+        if self._queue.num_short:
+            budget.keep_for_short(self._config.short_prompt_share)
         prompts.sort(key=lambda request: request.num_pending_tokens > budget.short_limit)
         for request in prompts:
             if request.row >= 0:
@@ -105,6 +104,7 @@ class Scheduler:
             return
         num_tokens = request.num_computed_tokens + granted
         if num_tokens > request.capacity and not self._make_room(request, num_tokens, budget, step):
+            budget.give_back(pending, granted)
             return
         step.schedule(request, granted)
 
@@ -122,11 +122,14 @@ class Scheduler:
         return True
 
     def _make_way(self) -> None:
-        """Preempt requests of lower priority for the first waiting one that finds no place."""
+        """Preempt requests of lower priority if the next waiting one finds no place.
+
+        One request a step has way made for it; the next one has its turn in the next step.
+        """
         for request in self._candidates():
             if request.num_in_flight:
                 return
-            if self._kv.is_being_computed(request.waits_for) or self._has_place(request):
+            if self._kv.is_being_computed(request.waits_for):
                 continue
             self._preempt_for(request)
             return
@@ -142,6 +145,8 @@ class Scheduler:
 
     def _preempt_for(self, request: Request) -> None:
         weaker = [r for r in self._table.running if r.priority > request.priority]
+        if not weaker or self._has_place(request):
+            return
         gain = sum(len(blocks) for other in weaker for blocks in other.block_ids)
         needed = self._kv.num_blocks_to_start(request, self._kv.find_hit(request))
         if needed > self._kv.num_free_blocks + gain:

@@ -11,25 +11,36 @@ from octavo.testing.fake_config import fake_scheduler_config
 CONFIG = fake_scheduler_config(max_num_batched_tokens=64, max_num_seqs=8)
 
 
-def test_long_prompts_leave_what_is_reserved():
-    budget = StepBudget.full(CONFIG, num_reserved_tokens=16)
+def test_long_prompts_leave_what_is_kept_for_short_ones():
+    budget = StepBudget.full(CONFIG)
+    budget.keep_for_short(0.25)
 
     assert budget.take(100) == 48
     assert budget.take(100) == 0
     assert budget.take(16) == 16
 
 
-def test_nothing_is_kept_when_nothing_is_reserved():
-    assert StepBudget.full(CONFIG, num_reserved_tokens=0).take(100) == 64
+def test_what_is_kept_is_a_share_of_what_answers_leave():
+    budget = StepBudget.full(CONFIG)
+    for _ in range(24):
+        budget.take(1)
+    budget.keep_for_short(0.25)
+
+    assert budget.take(100) == 30
+    assert budget.take(16) == 10
+
+
+def test_nothing_is_kept_without_a_reason():
+    assert StepBudget.full(CONFIG).take(100) == 64
 
 
 def test_what_is_given_back_can_be_taken_again():
-    budget = StepBudget.full(CONFIG, num_reserved_tokens=16)
+    budget = StepBudget.full(CONFIG)
     granted = budget.take(100)
 
     budget.give_back(100, granted)
 
-    assert budget == StepBudget.full(CONFIG, num_reserved_tokens=16)
+    assert budget == StepBudget.full(CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -41,13 +52,16 @@ def test_a_short_prompt_has_a_token_and_a_long_one_keeps_one(tokens, share, limi
     )
 
     assert short_limit(config) == limit
-    assert StepBudget.full(config, num_reserved_tokens=limit).take(1000) >= 1
+    budget = StepBudget.full(config)
+    budget.keep_for_short(share)
+    assert budget.take(1000) >= 1
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_grants_never_exceed_the_budget(seed):
     rng = random.Random(seed)
-    budget = StepBudget.full(CONFIG, num_reserved_tokens=rng.choice([0, 16]))
+    budget = StepBudget.full(CONFIG)
+    budget.keep_for_short(rng.choice([0.0, 0.25, 1.0]))
     spent = 0
     for _ in range(50):
         pending = rng.choice([1, 1, 5, 16, 17, 200])
