@@ -28,7 +28,7 @@ test: setup ## install, then every test this machine can run (a sample of the lo
 setup: $(INSTALLED) ## development environment in .venv, and the demo model
 
 $(INSTALLED): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"octavo needs Python 3.11 or newer, {sys.executable} is {v[0]}.{v[1]}. Name another one: make setup PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("octavo needs Python 3.11 or newer, %s is %d.%d. Name another one: make setup PYTHON=python3.12" % (sys.executable, v[0], v[1]))'
 	@echo "[1/4] environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "[2/4] torch (the largest part)"
