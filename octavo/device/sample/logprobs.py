@@ -5,7 +5,7 @@ N positions, V vocabulary, K alternatives.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -15,8 +15,6 @@ from octavo.contracts.output import TokenLogprobs
 
 _PIECE_ELEMENTS = 1 << 22
 """Logits held at once for a prompt: 16 MiB."""
-
-LMHead = Callable[[Tensor], Tensor]
 
 
 def token_logprobs(logits: Tensor, token_ids: Tensor, num_alternatives: int) -> TokenLogprobs:
@@ -41,26 +39,28 @@ def token_logprobs(logits: Tensor, token_ids: Tensor, num_alternatives: int) -> 
     )
 
 
-def prompt_logprobs(
-    lm_head: LMHead, hidden: Tensor, token_ids: Tensor, num_alternatives: int
-) -> TokenLogprobs | None:
-    """Return log-probabilities of ``token_ids``, each predicted by one line of ``hidden``.
+def positions_at_once(vocab_size: int) -> int:
+    """Prompt positions whose logits are held at once."""
+    return max(1, _PIECE_ELEMENTS // vocab_size)
 
-    The logits are made in bounded pieces. None where one of them is not finite.
+
+def prompt_logprobs(
+    logits_in_pieces: Iterable[Tensor], token_ids: Tensor, num_alternatives: int
+) -> TokenLogprobs | None:
+    """Return log-probabilities of ``token_ids``, or None where a piece of logits is not finite.
 
     Shapes:
-        hidden: [N, hidden_size]
+        logits_in_pieces: [n, V] each, N lines in all; made one by one
         token_ids: [N] int64
     """
     pieces: list[TokenLogprobs] = []
-    begin, size = 0, 1
-    while begin < len(token_ids):
-        logits = lm_head(hidden[begin : begin + size])
+    begin = 0
+    for logits in logits_in_pieces:
         if not logits.amax(dim=1).isfinite().all():
             return None
-        pieces.append(token_logprobs(logits, token_ids[begin : begin + size], num_alternatives))
-        begin += size
-        size = max(1, _PIECE_ELEMENTS // logits.shape[1])
+        end = begin + len(logits)
+        pieces.append(token_logprobs(logits, token_ids[begin:end], num_alternatives))
+        begin = end
     return TokenLogprobs(
         token_ids=np.concatenate([piece.token_ids for piece in pieces]),
         values=np.concatenate([piece.values for piece in pieces]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -10,9 +11,12 @@ from torch import Tensor
 
 from octavo.contracts.runner import ModelRunnerOutput, PromptLogprobs, RowStatus
 from octavo.device.batch import DeviceBatch, StepRows
-from octavo.device.sample.logprobs import LMHead, prompt_logprobs
+from octavo.device.sample.logprobs import positions_at_once, prompt_logprobs
 from octavo.device.sample.sampler import Drawn, Sampler
 from octavo.device.sample.state import SamplingState
+
+LMHead = Callable[[Tensor], Tensor]
+"""Hidden states to logits, [S, hidden_size] to [S, V]."""
 
 
 class TokenDrawer:
@@ -25,6 +29,7 @@ class TokenDrawer:
         self._state = state
         self._sampler = sampler
         self._lm_head = lm_head
+        self._positions_at_once = positions_at_once(state.vocab_size)
 
     def sample(self, step: StepRows, hidden: Tensor, start_time: float) -> ModelRunnerOutput:
         """Draw the tokens of ``step``, which was taken up at ``start_time``.
@@ -82,9 +87,8 @@ class TokenDrawer:
                 continue
             begin = int(step.query_start[place])
             tokens = self._batch.token_ids[row, start + 1 : start + 1 + count].to(torch.int64)
-            logprobs = prompt_logprobs(
-                self._lm_head, hidden[begin : begin + count], tokens, int(wanted[place])
-            )
+            pieces = torch.split(hidden[begin : begin + count], self._positions_at_once)
+            logprobs = prompt_logprobs(map(self._lm_head, pieces), tokens, int(wanted[place]))
             if logprobs is None:
                 status[place] = RowStatus.NOT_FINITE
             else:

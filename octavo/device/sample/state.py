@@ -99,20 +99,20 @@ class SamplingState:
         self.edits: list[RowEdits | None] = [None] * num_rows
         self.is_plain = np.ones(num_rows, np.bool_)
         """Greedy, without edits or log-probabilities: the token is the largest logit."""
-        self._vocab_size = vocab_size
+        self.vocab_size = vocab_size
         self._device = device
 
     def start(self, row: int, sampling: TokenSampling) -> None:
         """Give ``row`` to a new request."""
         self.temperature[row] = sampling.temperature
-        self.cuts.top_k[row] = min(sampling.top_k, self._vocab_size) or self._vocab_size
+        self.cuts.top_k[row] = min(sampling.top_k, self.vocab_size) or self.vocab_size
         self.cuts.top_p[row] = sampling.top_p
         self.cuts.min_p[row] = sampling.min_p
         self.seeds[row] = sampling.seed & _SEED_MASK
         self.num_logprobs[row] = -1 if sampling.logprobs is None else sampling.logprobs
         prompt = sampling.prompt_logprobs
         self.num_prompt_logprobs[row] = -1 if prompt is None else prompt
-        self.edits[row] = edits = RowEdits.of(sampling, self._vocab_size, self._device)
+        self.edits[row] = edits = RowEdits.of(sampling, self.vocab_size, self._device)
         is_greedy = self.temperature[row] == 0.0
         self.is_plain[row] = is_greedy and edits is None and sampling.logprobs is None
 

@@ -14,6 +14,7 @@ from octavo.contracts.runner import ModelRunnerOutput, RowStatus
 from octavo.contracts.sampling import Penalties, TokenSampling
 from octavo.contracts.schedule import SampleInput, SchedulerOutput
 from octavo.contracts.worker import WorkerInit
+from octavo.device.sample.logprobs import positions_at_once
 from octavo.device.worker import Worker
 from octavo.kit.errors import NotFound
 from tests.unit.device.plans import Live, Planner, plan_kv, take
@@ -234,6 +235,21 @@ def test_prompt_logprobs_come_in_pieces_and_equal_the_plain_model(chunk: int) ->
         assert ids[place, 1:].tolist() == want.top[:3]
         np.testing.assert_allclose(found[place], want.logprobs[ids[place]], atol=2e-5)
         assert ranks[place] == 1 + (line > line[prompt[place + 1]]).sum()
+
+
+def test_logits_of_a_prompt_are_made_in_bounded_pieces() -> None:
+    many = positions_at_once(97)
+    served = Served(
+        tiny_config(max_model_len=many + 20, max_num_batched_tokens=many + 20, num_blocks=22_000)
+    )
+    prompt = [(5 * place) % 97 for place in range(many + 10)]
+    sampling = TokenSampling(max_tokens=2, temperature=0.0, prompt_logprobs=0)
+
+    sampled = served.step([(Live(0, list(prompt), many + 10, sampling), many + 10)])
+
+    assert served.model.head_rows == [many, 9, 1]
+    [told] = sampled.prompt_logprobs
+    assert told.logprobs.token_ids[:, 0].tolist() == prompt[1:]
 
 
 def test_a_prompt_that_is_not_finite_ends_its_row_without_logprobs() -> None:
