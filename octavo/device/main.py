@@ -23,7 +23,7 @@ from octavo.contracts.worker import (
     WorkerInit,
     WorkerReply,
 )
-from octavo.kit.errors import OperatorError, is_device_lost, one_line
+from octavo.kit.errors import OperatorError, can_operator_mend, is_device_lost, one_line
 from octavo.kit.log import set_up_logging
 from octavo.transport.base import PeerGone
 from octavo.transport.child import Lifeline, end_with
@@ -161,7 +161,7 @@ class _Rank:
             rank=self._init.rank,
             kind="device" if is_device_lost(error) else "host",
             cause=one_line(error),
-            operator=isinstance(error, OperatorError),
+            operator=can_operator_mend(error),
         )
 
 

@@ -98,6 +98,14 @@ def is_device_lost(error: BaseException) -> bool:
     return any(kind.__name__ == "AcceleratorError" for kind in type(error).__mro__)
 
 
+def can_operator_mend(error: BaseException) -> bool:
+    """Whether a start that failed with this is a matter of the setup, memory included."""
+    if isinstance(error, OperatorError | MemoryError):
+        return True
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return "OutOfMemoryError" in kinds or "can't allocate memory" in str(error)  # torch
+
+
 def one_line(error: BaseException) -> str:
     """The error as one line; the class is named where the message is not ours."""
     text = " ".join(str(error).split())

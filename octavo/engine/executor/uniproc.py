@@ -19,7 +19,13 @@ from octavo.contracts.runner import ModelRunnerOutput
 from octavo.contracts.schedule import SampleInput, SchedulerOutput
 from octavo.contracts.worker import WorkerAPI, WorkerInit
 from octavo.engine.executor.base import WorkerFailed
-from octavo.kit.errors import ConfigError, OperatorError, is_device_lost, one_line
+from octavo.kit.errors import (
+    ConfigError,
+    OperatorError,
+    can_operator_mend,
+    is_device_lost,
+    one_line,
+)
 
 _CLOSE_TIMEOUT_S = 10.0
 
@@ -184,7 +190,7 @@ def _failure(error: BaseException) -> WorkerFailed:
     failure = WorkerFailed(
         one_line(error),
         is_fatal=is_device_lost(error) or not isinstance(error, Exception),
-        is_operator=isinstance(error, OperatorError),
+        is_operator=can_operator_mend(error),
     )
     failure.__cause__ = error
     return failure

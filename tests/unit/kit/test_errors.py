@@ -17,6 +17,7 @@ from octavo.kit.errors import (
     RequestFailed,
     RequestRefused,
     Unsupported,
+    can_operator_mend,
     is_device_lost,
     one_line,
 )
@@ -111,3 +112,16 @@ def test_a_lost_device_is_known_by_the_name_of_its_error(error: Exception, lost:
 )
 def test_an_error_fits_on_one_line(error: Exception, line: str) -> None:
     assert one_line(error) == line
+
+
+@pytest.mark.parametrize(
+    ("error", "mends"),
+    [
+        (CheckpointError("cut off"), True),
+        (MemoryError(), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), True),
+        (RuntimeError("a bug"), False),
+    ],
+)
+def test_a_start_without_memory_is_for_the_operator(error: Exception, mends: bool) -> None:
+    assert can_operator_mend(error) is mends

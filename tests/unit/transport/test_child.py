@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from octavo.transport.base import PeerGone
-from octavo.transport.child import Child, describe_exit
+from octavo.transport.child import Child, Lifeline, describe_exit
 
 _ECHO = "tests.unit.transport.echo_child"
 
@@ -88,6 +90,26 @@ def test_the_working_directory_does_not_replace_modules(
 
     assert child.lifeline.receive() == [b"x"]
     child.stop(5)
+
+
+def test_bytes_that_are_no_message_are_refused() -> None:
+    one, other = socket.socketpair()
+    with one:
+        one.sendall(b"\xff" * 100)
+
+        with pytest.raises(PeerGone, match="something else"):
+            Lifeline(other).receive()
+    other.close()
+
+
+def test_a_message_cut_off_by_the_end_is_no_message() -> None:
+    one, other = socket.socketpair()
+    with one:
+        one.sendall(struct.pack("=II", 1, 1000) + b"short")
+
+    with pytest.raises(PeerGone):
+        Lifeline(other).receive()
+    other.close()
 
 
 def test_an_exit_is_described() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -32,6 +34,11 @@ def _ends(num_readers: int = 1, capacity: int = _SMALL) -> tuple[RingWriter, lis
 def _send_without_end(writer: RingWriter, timeout_s: float) -> None:
     for number in itertools.count():
         writer.send([b"%d" % number, bytes(100)], timeout_s)
+
+
+def _send_and_ignore(writer: RingWriter, body: bytes) -> None:
+    with contextlib.suppress(PeerGone):
+        writer.send([body], 5)
 
 
 def _close(writer: RingWriter, readers: list[RingReader]) -> None:
@@ -151,6 +158,31 @@ def test_a_reader_that_ended_is_seen_where_the_writer_would_wait() -> None:
     with pytest.raises(PeerGone):
         _send_without_end(writer, 5)
     writer.close()
+
+
+def test_a_long_message_to_a_reader_that_ended_is_refused() -> None:
+    writer, [reader] = _ends()
+    reader.close()
+
+    with pytest.raises(PeerGone):
+        writer.send([bytes(1_000_000)], 5)
+    writer.close()
+
+
+def test_a_writer_that_ends_inside_a_long_message_is_seen() -> None:
+    fds, [reader_fds] = make_ring(1, _SMALL)
+    bulk = os.dup(fds.bulks[0])
+    writer, reader = RingWriter(fds), RingReader(reader_fds)
+    sending = threading.Thread(target=_send_and_ignore, args=(writer, bytes(10_000_000)))
+    sending.start()
+    time.sleep(0.05)
+    with socket.socket(fileno=bulk) as torn:
+        torn.shutdown(socket.SHUT_RDWR)
+    sending.join()
+
+    with pytest.raises(PeerGone, match="inside a message"):
+        reader.receive(5)
+    _close(writer, [reader])
 
 
 def test_waiting_for_several_rings_names_the_one_that_spoke_or_ended() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import pytest
 
 from octavo.contracts.worker import WorkerInit
+from octavo.engine.executor.base import WorkerFailed
 from octavo.engine.executor.uniproc import UniprocExecutor
 from octavo.kit.errors import ConfigError
 from tests.unit.engine.executor.conftest import Start, run
@@ -64,3 +66,41 @@ def test_all_calls_come_from_one_thread() -> None:
 def test_several_ranks_are_refused() -> None:
     with pytest.raises(ConfigError, match="--executor multiproc"):
         UniprocExecutor(config_for(world_size=2), ScriptedWorker)
+
+
+def test_closing_does_not_wait_for_a_stuck_worker_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("octavo.engine.executor.uniproc._CLOSE_TIMEOUT_S", 0.1)
+    gate = threading.Event()
+
+    class Stuck(ScriptedWorker):
+        def load(self) -> None:
+            gate.wait(10)
+
+    executor = UniprocExecutor(config_for(), Stuck)
+    loading = threading.Thread(target=executor.load)
+    executor.start()
+    loading.start()
+
+    begin = time.monotonic()
+    executor.close()
+
+    assert time.monotonic() - begin < 2
+    gate.set()
+    loading.join()
+
+
+def test_memory_that_cannot_be_had_at_the_start_is_for_the_operator() -> None:
+    class Greedy(ScriptedWorker):
+        def load(self) -> None:
+            raise MemoryError("12 GB wanted")
+
+    executor = UniprocExecutor(config_for(), Greedy)
+    executor.start()
+
+    with pytest.raises(WorkerFailed, match="12 GB wanted") as failure:
+        executor.load()
+
+    assert failure.value.is_operator
+    executor.close()
