@@ -202,9 +202,11 @@ BYTES_PER_BLOCK = 2 * 2 * 2 * 8 * 4 * 16  # layers, keys and values, heads, size
 
 
 def test_the_plan_counts_every_byte() -> None:
+    untied = replace(FACTS, model=replace(MODEL, tie_word_embeddings=False))
     plan = decided().memory
 
-    assert plan.weights_bytes == 40_000
+    assert decided(untied).memory.weights_bytes == 4 * 10_000
+    assert plan.weights_bytes == 4 * (10_000 + 100 * 32)  # a tied head has its own copy
     assert plan.rope_bytes == 512 * 12 * 4
     assert plan.bytes_per_block == BYTES_PER_BLOCK
     assert plan.num_blocks == 64 * 32 + 1
