@@ -12,7 +12,7 @@ from tests.serve.server import Server
 pytestmark = pytest.mark.slow
 
 QUESTION = {
-    "model": "SmolLM2-135M-Instruct",
+    "model": "demo",
     "messages": [{"role": "user", "content": "What is the capital of Japan?"}],
     "temperature": 0,
     "max_tokens": 16,
@@ -21,7 +21,8 @@ QUESTION = {
 
 @pytest.fixture(scope="module")
 def official(demo_model: str) -> Iterator[openai.OpenAI]:
-    server = Server(demo_model, "--port", "0", "--max-model-len", "512")
+    flags = ("--port", "0", "--max-model-len", "512", "--served-model-name", "demo")
+    server = Server(demo_model, *flags)
     try:
         with openai.OpenAI(api_key="none", base_url=f"{server.await_ready()}/v1") as client:
             yield client
