@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 NOT_HERE := not long and not cuda
 
 .DEFAULT_GOAL := list
-.PHONY: list serve test setup hooks fmt check quick test-long coverage docs reference pins why size clean
+.PHONY: list serve test setup hooks fmt check quick models test-long coverage docs reference pins why size clean
 
 list: ## list commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,7 +60,10 @@ check: setup ## ruff, mypy, import contract, sizes, spelling (under 20 s)
 quick: setup ## unit, contracts, engine (under 60 s)
 	@$(PYTEST) -q -m "$(NOT_HERE) and not slow" $(wildcard tests/unit tests/contracts tests/engine) $(ARGS)
 
-test-long: setup ## everything, full grids and kills too
+models: setup ## a larger real model for the long tests, 0.5 GB, into OCTAVO_CACHE
+	@$(BIN)/python tools/fetch_models.py
+
+test-long: models ## everything, full grids and kills too
 	@$(PYTEST) -m "not cuda" $(ARGS)
 
 bench: setup ## the benchmarks, one JSON line per case

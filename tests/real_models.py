@@ -21,10 +21,10 @@ def demo_model() -> Path:
 
 
 def cached_model(name: str) -> Path:
-    """A file that was put into the cache folder (``OCTAVO_CACHE``) by hand."""
-    path = read_environment().cache_dir / name
+    """A file that ``make models`` puts into ``OCTAVO_CACHE``, by default ``~/.cache/octavo``."""
+    path = (read_environment().cache_dir or Path.home() / ".cache/octavo") / name
     if not path.exists():
-        pytest.skip(f"{path} is not there: put the file there to run this test")
+        pytest.skip(f"{path} is not there: make models brings it")
     return path
 
 
