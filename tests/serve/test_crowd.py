@@ -25,7 +25,7 @@ from tests.serve.server import metric
 
 EXECUTORS = ("uniproc", "multiproc")
 TINY = crowd_of(45, seed=1, max_tokens=32)
-FULL = crowd_of(200, seed=2, max_tokens=48)
+FULL = crowd_of(200, seed=2, max_tokens=20)
 FEW_BLOCKS = ("--kv-cache-memory-bytes", "640000")
 """Too little for all at once, so that requests wait and are preempted."""
 
@@ -49,11 +49,15 @@ def test_a_crowd_in_one_process(executor: str, tiny_model: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("model", ["tiny_model", "demo_model"])
 def test_the_full_crowd_over_http(
-    executor: str, demo_model: str, start_server: StartServer
+    model: str, executor: str, request: pytest.FixtureRequest, start_server: StartServer
 ) -> None:
-    server = start_server(demo_model, "--executor", executor, "--max-model-len", "1024")
+    path = request.getfixturevalue(model)
+    limits = ("--max-model-len", "512", "--threads", "2")
+    server = start_server(path, "--executor", executor, *limits)
 
     _check_over_http(server.await_ready(), FULL)
 
@@ -61,8 +65,14 @@ def test_the_full_crowd_over_http(
 
 
 @pytest.mark.long
-def test_the_full_crowd_in_one_process(demo_model: str) -> None:
-    args = EngineArgs(model=demo_model, max_model_len=1024)
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("model", ["tiny_model", "demo_model"])
+def test_the_full_crowd_in_one_process(
+    model: str, executor: str, request: pytest.FixtureRequest
+) -> None:
+    path = request.getfixturevalue(model)
+    args = EngineArgs(model=path, executor=executor, max_model_len=512, threads=2)
     with open_llm(load_config(args, read_environment())) as served:
         _check_in_process(served, FULL)
 
