@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import nn
@@ -12,7 +13,7 @@ from octavo.config.octavo import OctavoConfig
 from octavo.device.attention.select import BackendChooser
 from octavo.device.layers.build import Build
 from octavo.device.layers.linear import Linear
-from octavo.device.loading.interface import FORMATS, WeightFormat
+from octavo.device.loading.interface import FORMATS, Weight, WeightFormat
 from octavo.device.loading.weights import WeightTargets
 from octavo.device.models.base import MODEL_FILES, ModelClass
 from octavo.device.quantization.base import quant_method
@@ -77,10 +78,21 @@ def _fill(targets: WeightTargets, config: ModelConfig, progress: Progress) -> No
     weight_format: WeightFormat = FORMATS.load(config.weight_format)
     done, total = 0, targets.total_bytes
     progress(done, total)
-    for weight in weight_format.weights(config, targets.shapes()):
-        done += targets.store(weight)
-        progress(done, total)
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        weights = weight_format.weights(config, targets.shapes())
+        jobs = [pool.submit(_store, targets, weight) for weight in weights]
+        try:
+            for job in jobs:
+                done += job.result()
+                progress(done, total)
+        finally:
+            pool.shutdown(cancel_futures=True)
     targets.check_complete(config.path)
+
+
+def _store(targets: WeightTargets, weight: Weight) -> int:
+    with torch.no_grad():  # a thread starts with gradients
+        return targets.store(weight)
 
 
 def _silent(done: int, total: int) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from octavo.checkpoint.gguf import GGUFTensor, read_gguf
@@ -87,12 +88,14 @@ def _read(file: MappedFile, tensor: GGUFTensor, paired_heads: int, place: Tensor
             f"known are {', '.join(known_types())}. Use a file of one of these types."
         )
     raw = file.bytes_at(tensor.offset, tensor.nbytes)
-    values = dequantize(raw, tensor.type.name, place.dtype).view(place.shape)
-    if paired_heads:
-        # Rows of a head come as pairs (0, half), (1, half + 1), ...; put the halves apart again.
-        pairs = values.view(paired_heads, -1, 2, *values.shape[1:])
-        values = pairs.transpose(1, 2).reshape(place.shape)
-    place.copy_(values)
+    if not paired_heads:
+        dequantize(raw, tensor.type.name, place.view(-1))
+        return
+    # Rows of a head come as pairs (0, half), (1, half + 1), ...; put the halves apart again.
+    values = torch.empty_like(place)
+    dequantize(raw, tensor.type.name, values.view(-1))
+    pairs = values.view(paired_heads, -1, 2, *values.shape[1:])
+    place.view(paired_heads, 2, -1, *values.shape[1:]).copy_(pairs.transpose(1, 2))
 
 
 FORMAT = GGUF()
