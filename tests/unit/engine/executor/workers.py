@@ -4,54 +4,27 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 
 import numpy as np
 
-from octavo.config.cache import CacheConfig
-from octavo.config.frontend import FrontendConfig
-from octavo.config.model import LayerConfig, ModelConfig, RopeConfig
 from octavo.config.octavo import OctavoConfig
-from octavo.config.parallel import ParallelConfig
-from octavo.config.scheduler import SchedulerConfig
 from octavo.contracts.kv import KVCacheConfig, KVCacheSpec, MemoryReport
 from octavo.contracts.runner import ModelRunnerOutput
 from octavo.contracts.schedule import SampleInput, SchedulerOutput
 from octavo.contracts.worker import WorkerInit
 from octavo.kit.errors import CheckpointError
+from octavo.testing.fake_config import fake_config
 
 
 def config_for(behaviour: str = "", *, world_size: int = 1) -> OctavoConfig:
     """A configuration whose model path tells ``ScriptedWorker`` what to do."""
-    model = ModelConfig(
-        name="scripted", path=behaviour, weight_format="dummy", model_type="none",
-        architecture="None", dtype="float32", max_model_len=64, vocab_size=100, hidden_size=8,
-        intermediate_size=8, num_heads=1, num_kv_heads=1, head_size=8, layers=(LayerConfig(),),
-        hidden_act="silu", rms_norm_eps=1e-5, rope=RopeConfig(theta=1e4, rotary_size=8),
-        tie_word_embeddings=False, attention_bias=False, output_bias=False, mlp_bias=False,
-    )  # fmt: skip
-    return OctavoConfig(
-        model=model,
-        cache=CacheConfig(block_size=16, num_blocks=8, dtype="float32", prefix_caching=True),
-        scheduler=SchedulerConfig(
-            max_num_batched_tokens=64, max_num_seqs=4, max_model_len=64, policy="fcfs", overlap=True
-        ),
-        parallel=ParallelConfig(
-            executor="uniproc", device="cpu", threads=1, tensor_parallel_size=world_size
-        ),
-        frontend=FrontendConfig(
-            served_model_names=("scripted",),
-            tokenizer="",
-            chat_template=None,
-            max_logprobs=20,
-            max_waiting_requests=8,
-            max_waiting_tokens=1000,
-            default_sampling=(),
-            seed=0,
-        ),
-        attention_backend="torch_sdpa",
-        numerics="fast",
+    config = fake_config()
+    return replace(
+        config,
+        model=replace(config.model, path=behaviour),
+        parallel=replace(config.parallel, tensor_parallel_size=world_size),
         log_level="error",
-        notes=(),
     )
 
 
