@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import torch
@@ -300,22 +301,22 @@ class TorchPaged:
         seen = slice(max(0, begin - first), span.length - first)
         most = _TILE_SCORES // (self._spec.num_heads * (span.length - first))
         size = min(max(most, self._least_rows), _TILE_QUERIES)
-        starts = range(0, span.num_queries, size)
+        cuts = [*range(0, span.num_queries, size), span.num_queries]
         tiles = [
-            self._plan_tile(span, first, slice(start, min(start + size, span.num_queries)))
-            for start in starts
+            self._plan_tile(span, first, slice(*queries), columns.device)
+            for queries in pairwise(cuts)
         ]
         return _Prefill(rows, seen, tiles)
 
-    def _plan_tile(self, span: _Span, first: int, queries: slice) -> _Tile:
+    def _plan_tile(self, span: _Span, first: int, queries: slice, device: torch.device) -> _Tile:
         """Cut the context behind the tile's last query; ``first`` is its first position."""
         window = self._spec.sliding_window
         begin = span.length - span.num_queries + queries.start
         end = span.length - span.num_queries + queries.stop
         num_positions = -(-(end - first) // _LINE) * _LINE
         hidden_from = begin if window is None else first
-        past = torch.arange(hidden_from, first + num_positions)
-        place = torch.arange(begin, end).unsqueeze(1)
+        past = torch.arange(hidden_from, first + num_positions, device=device)
+        place = torch.arange(begin, end, device=device).unsqueeze(1)
         unseen = past > place
         if window is not None:
             unseen |= past <= place - window

@@ -78,9 +78,9 @@ class TorchReference:
         length, group = keys.shape[0], spec.num_heads // spec.num_kv_heads
         keys, values = (x.repeat_interleave(group, dim=1) for x in (keys, values))
         scores = torch.einsum("nhd,lhd->hnl", query, keys) * spec.scale
-        place = torch.arange(length - query.shape[0], length).unsqueeze(1)  # [n, 1]
-        past = torch.arange(length)
-        seen = torch.ones(query.shape[0], length, dtype=torch.bool)
+        past = torch.arange(length, device=query.device)
+        place = past[length - query.shape[0] :].unsqueeze(1)  # [n, 1]
+        seen = torch.ones(query.shape[0], length, dtype=torch.bool, device=query.device)
         if spec.causal:
             seen &= past <= place
         if spec.sliding_window is not None:
