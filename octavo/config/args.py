@@ -65,7 +65,7 @@ class EngineArgs:
     """Most requests one step runs; else 64 on CPU, 256 on an accelerator. [requests]"""
 
     max_num_batched_tokens: int | None = None
-    """Most tokens one step computes; else 2048 on CPU, 8192 on an accelerator. [tokens]"""
+    """Most tokens one step computes; else 512 on CPU, 8192 on an accelerator. [tokens]"""
 
     scheduling_policy: str | None = None
     """fcfs, or priority: a waiting request may displace a running one of lower priority."""

@@ -35,7 +35,7 @@ class CPU:
             attention_backends=("torch_paged", "torch_reference"),
             has_exact_path=False,
             default_max_num_seqs=64,
-            default_max_num_batched_tokens=2048,
+            default_max_num_batched_tokens=512,
             max_kv_cache_bytes=4 * _GIB,
         )
 

@@ -49,7 +49,7 @@ CPU = PlatformFacts(
     attention_backends=("fast", "plain"),
     has_exact_path=False,
     default_max_num_seqs=64,
-    default_max_num_batched_tokens=2048,
+    default_max_num_batched_tokens=512,
     max_kv_cache_bytes=4 << 30,
 )
 EXTENSIONS = Extensions(

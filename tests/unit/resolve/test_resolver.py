@@ -39,7 +39,7 @@ def test_a_configuration_is_complete_and_explained() -> None:
     assert (config.cache.block_size, config.cache.dtype) == (16, "float32")
     assert config.cache.prefix_caching
     assert config.scheduler.max_num_seqs == 64
-    assert config.scheduler.max_num_batched_tokens == 2048
+    assert config.scheduler.max_num_batched_tokens == 512
     assert config.scheduler.max_model_len == 512
     assert (config.scheduler.policy, config.scheduler.overlap) == ("fcfs", True)
     assert (config.parallel.executor, config.parallel.device) == ("uniproc", "cpu")
