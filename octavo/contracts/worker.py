@@ -22,6 +22,13 @@ class WorkerInit(Message, frozen=True):
     world_size: int = 1
 
 
+class Unfinished(Protocol):
+    """Tokens that a device still computes."""
+
+    def result(self) -> ModelRunnerOutput:
+        """Wait for them. May be called from any thread."""
+
+
 class WorkerAPI(Protocol):
     """A worker, as its executor sees it.
 
@@ -47,8 +54,11 @@ class WorkerAPI(Protocol):
     def execute(self, plan: SchedulerOutput) -> None:
         """Call 2: apply the plan to the rows and run the forward pass."""
 
-    def sample(self, sample: SampleInput) -> ModelRunnerOutput:
-        """Call 3: draw the tokens of the oldest plan not yet sampled."""
+    def sample(self, sample: SampleInput) -> ModelRunnerOutput | Unfinished:
+        """Call 3: draw the tokens of the oldest plan not yet sampled.
+
+        A device that computes beside its host may return before they are there.
+        """
 
     def reset(self) -> None:
         """Forget every row and every plan in flight."""
@@ -58,6 +68,11 @@ class WorkerAPI(Protocol):
 
     def close(self) -> None:
         """Release the device."""
+
+
+def finished(sampled: ModelRunnerOutput | Unfinished) -> ModelRunnerOutput:
+    """Wait for the tokens, where they are not there yet."""
+    return sampled if isinstance(sampled, ModelRunnerOutput) else sampled.result()
 
 
 class LifecycleCall(Message, frozen=True):

@@ -15,6 +15,7 @@ from torch import Tensor
 from octavo.config.scheduler import SchedulerConfig
 from octavo.contracts.kv import KVGroup
 from octavo.contracts.schedule import BlockUpdates, NewRequest, SchedulerOutput
+from octavo.device.memory import upload
 
 Ints = NDArray[np.int64]
 
@@ -100,9 +101,16 @@ class DeviceBatch:
         Shapes:
             token_ids: [S] int64, device
         """
-        places = torch.from_numpy(rows * self.width + self.num_tokens[rows])
-        places = places.to(self.token_ids.device, non_blocking=True)
+        places = upload(self.next_places(rows), self.token_ids.device)
         self.token_ids.view(-1).index_copy_(0, places, token_ids.to(torch.int32))
+        self.count_appended(rows)
+
+    def next_places(self, rows: Ints) -> Ints:
+        """Where the next token of each of ``rows`` goes, in the flat ``token_ids``."""
+        return rows * self.width + self.num_tokens[rows]
+
+    def count_appended(self, rows: Ints) -> None:
+        """Count one more token in each of ``rows``: the device writes it to its place."""
         self.num_tokens[rows] += 1
 
     def reset(self) -> None:
@@ -120,7 +128,8 @@ class DeviceBatch:
         assert self.num_tokens[row] == 0, f"row {row} is in use"
         assert request.num_computed_tokens < count < self.width, f"row {row}: {count} tokens"
         # A copy, because a decoded message is read-only and torch wants to own its memory.
-        self.token_ids[row, :count].copy_(torch.from_numpy(request.token_ids.copy()))
+        token_ids = upload(request.token_ids.copy(), self.token_ids.device)
+        self.token_ids[row, :count].copy_(token_ids, non_blocking=True)
         self.num_tokens[row] = count
         self.num_computed[row] = request.num_computed_tokens
         self.num_prompt_tokens[row] = request.num_prompt_tokens

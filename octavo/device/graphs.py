@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
+import logging
+from bisect import bisect_left
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from octavo.device.attention.interface import ForwardContext
+from octavo.device.batch import StepRows
+
+logger = logging.getLogger(__name__)
 
 Forward = Callable[[Tensor, Tensor, ForwardContext], Tensor]
+
+_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
+"""Requests that graphs are captured for."""
+_LEAST_POSITIONS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a step is padded to, so that few shapes occur."""
+
+    requests: int
+    positions: int
+    """Longest context."""
 
 
 class Graphs(Protocol):
     """How the forward pass of a step is launched."""
 
-    def forward(self, token_ids: Tensor, positions: Tensor, ctx: ForwardContext) -> Tensor:
-        """Return the hidden states of ``model.forward(token_ids, positions, ctx)``."""
+    def room_for(self, step: StepRows) -> Room | None:
+        """What ``step`` is to be padded to; None leaves it as it is."""
+
+    def forward(
+        self, token_ids: Tensor, positions: Tensor, ctx: ForwardContext, room: Room | None
+    ) -> Tensor:
+        """Return the hidden states of ``model.forward(token_ids, positions, ctx)``.
+
+        They are valid until the next call. With a room, inputs of equal rooms must lie at the
+        same places.
+        """
 
 
 class NoGraphs:
@@ -25,6 +54,86 @@ class NoGraphs:
     def __init__(self, forward: Forward) -> None:
         self._forward = forward
 
-    def forward(self, token_ids: Tensor, positions: Tensor, ctx: ForwardContext) -> Tensor:
+    def room_for(self, step: StepRows) -> Room | None:  # noqa: ARG002 (interface)
+        """Pad nothing."""
+        return None
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        ctx: ForwardContext,
+        room: Room | None,  # noqa: ARG002 (interface)
+    ) -> Tensor:
         """Call the model's forward pass."""
         return self._forward(token_ids, positions, ctx)
+
+
+@dataclass(slots=True)
+class _Captured:
+    graph: Any  # Any: torch does not type it
+    hidden: Tensor
+
+
+@dataclass(slots=True)
+class CudaGraphs:
+    """Steps of one token per request are replayed from the second time that their room occurs.
+
+    The first time runs as a call, which compiles kernels; the second is captured first. A shape
+    that cannot be captured goes on as a call.
+    """
+
+    run: Forward
+    max_requests: int
+    max_positions: int
+    _seen: set[Room] = field(default_factory=set)
+    _captured: dict[Room, _Captured] = field(default_factory=dict)
+    _pool: Any = None  # Any: an opaque handle
+
+    def room_for(self, step: StepRows) -> Room | None:
+        """Pad requests to the next captured number, and contexts to a power of two."""
+        count = len(step.rows)
+        if int(step.query_start[-1]) != count or count > _SIZES[-1]:
+            return None
+        longest = int((step.starts + step.lengths).max())
+        positions = max(_LEAST_POSITIONS, 1 << (longest - 1).bit_length())
+        requests = min(_SIZES[bisect_left(_SIZES, count)], self.max_requests)
+        return Room(requests, min(positions, self.max_positions))
+
+    def forward(
+        self, token_ids: Tensor, positions: Tensor, ctx: ForwardContext, room: Room | None
+    ) -> Tensor:
+        """Replay the graph of ``room``, or call the model."""
+        if room is None:
+            return self.run(token_ids, positions, ctx)
+        captured = self._captured.get(room)
+        if captured is None and room in self._seen:
+            captured = self._capture(token_ids, positions, ctx, room)
+        self._seen.add(room)
+        if captured is None:
+            return self.run(token_ids, positions, ctx)
+        captured.graph.replay()
+        return captured.hidden
+
+    def _capture(
+        self, token_ids: Tensor, positions: Tensor, ctx: ForwardContext, room: Room
+    ) -> _Captured | None:
+        """Record the step without running it; None, and a warning, where that fails."""
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        try:
+            with torch.cuda.stream(stream):
+                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                try:
+                    hidden = self.run(token_ids, positions, ctx)
+                finally:
+                    graph.capture_end()
+        except RuntimeError as error:
+            logger.warning("no graph for %s: %s", room, error)
+            self._seen.discard(room)
+            return None
+        torch.cuda.current_stream().wait_stream(stream)
+        self._captured[room] = captured = _Captured(graph, hidden)
+        return captured

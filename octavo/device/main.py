@@ -22,6 +22,7 @@ from octavo.contracts.worker import (
     WorkerCall,
     WorkerInit,
     WorkerReply,
+    finished,
 )
 from octavo.kit.errors import OperatorError, can_operator_mend, is_device_lost, one_line
 from octavo.kit.log import set_up_logging
@@ -117,7 +118,7 @@ class _Rank:
     def _sample(self, worker: WorkerAPI, sample: SampleInput) -> WorkerReply | None:
         if self._broken is None:
             try:
-                sampled = worker.sample(sample)
+                sampled = finished(worker.sample(sample))
             except Exception as error:  # noqa: BLE001 (the engine decides)
                 self._broken = self._error(sample.step, error)
             else:

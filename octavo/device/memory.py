@@ -112,14 +112,35 @@ class KVCaches:
 
 def measure(config: OctavoConfig, weights: Iterable[Tensor]) -> MemoryReport:
     """Say what is left for KV after weights (loaded already), rows and the largest step."""
-    facts = probe_platform(config.parallel.device, read_environment())
+    total, available = _total_and_available(config.parallel.device)
     workspace = workspace_bytes(config.model, config.scheduler, config.cache.block_size)
     return MemoryReport(
-        total_bytes=facts.total_memory_bytes,
+        total_bytes=total,
         weights_bytes=sum(_unique_bytes(weights)),
         workspace_bytes=workspace,
-        available_for_kv_bytes=max(0, facts.available_memory_bytes - workspace),
+        available_for_kv_bytes=max(0, available - workspace),
     )
+
+
+def upload(array: NDArray[Any], device: torch.device) -> Tensor:  # Any: dtype is a value here
+    """Return ``array`` on the device, without waiting for what the device does.
+
+    On CPU it shares the array's memory.
+    """
+    tensor = torch.from_numpy(array)
+    if device.type == "cpu":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def _total_and_available(device: str) -> tuple[int, int]:
+    """Return the memory of the device, and what is free of it, in bytes."""
+    if device == "cuda":
+        torch.cuda.empty_cache()  # what loading took and gave back
+        free, total = torch.cuda.mem_get_info()
+        return total, free
+    facts = probe_platform(device, read_environment())
+    return facts.total_memory_bytes, facts.available_memory_bytes
 
 
 def _unique_bytes(tensors: Iterable[Tensor]) -> list[int]:

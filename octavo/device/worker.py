@@ -20,15 +20,16 @@ from octavo.config.octavo import OctavoConfig
 from octavo.contracts.kv import KVCacheConfig, KVCacheSpec, MemoryReport
 from octavo.contracts.runner import ModelRunnerOutput
 from octavo.contracts.schedule import SampleInput, SchedulerOutput
-from octavo.contracts.worker import WorkerAPI, WorkerInit
+from octavo.contracts.worker import Unfinished, WorkerAPI, WorkerInit, finished
 from octavo.device.batch import DeviceBatch, StepRows, rows_shape
 from octavo.device.execute.inputs import InputBuilder
 from octavo.device.execute.runner import ModelRunner
 from octavo.device.execute.warmup import warm_up_plans
-from octavo.device.graphs import NoGraphs
+from octavo.device.graphs import CudaGraphs, Graphs, NoGraphs
 from octavo.device.loading.loader import load_model
 from octavo.device.memory import KVCaches, Memory, measure
 from octavo.device.models.base import CausalModel
+from octavo.device.sample.direct import DirectDraw
 from octavo.device.sample.output import TokenDrawer
 from octavo.device.sample.penalties import Penalizer
 from octavo.device.sample.sampler import Sampler
@@ -124,19 +125,38 @@ class Worker:
         inputs = InputBuilder(batch, limits, memory)
         state = SamplingState(limits.max_rows, vocab_size, self._device)
         penalizer = Penalizer(memory.tensor("sample", (vocab_size,), torch.float32))
+        direct, graphs = self._beside_host(batch, state)
         memory.close()
         self._ready = _Ready(
             kv_cache,
             batch,
-            ModelRunner(batch, inputs, caches, NoGraphs(model.forward)),
-            TokenDrawer(batch, state, Sampler(batch, state, penalizer), model.compute_logits),
+            ModelRunner(batch, inputs, caches, graphs),
+            TokenDrawer(
+                batch,
+                state,
+                Sampler(batch, state, penalizer),
+                model.compute_logits,
+                direct=direct,
+            ),
+        )
+
+    def _beside_host(
+        self, batch: DeviceBatch, state: SamplingState
+    ) -> tuple[DirectDraw | None, Graphs]:
+        """What a device has that computes beside its host: draws without waiting, and graphs."""
+        if self._device.type != "cuda":
+            return None, NoGraphs(self._model.forward)
+        limits = self._config.scheduler
+        return (
+            DirectDraw(batch, state, self._memory, limits.max_num_seqs),
+            CudaGraphs(self._model.forward, limits.max_num_seqs, limits.max_model_len),
         )
 
     def warm_up(self) -> None:
         """Run ordinary plans of made-up requests, then forget them."""
         for plan in warm_up_plans(self._config, self._parts.kv_cache):
             self.execute(plan)
-            self.sample(SampleInput(plan.step))
+            finished(self.sample(SampleInput(plan.step)))
         self.reset()
 
     @torch.inference_mode()
@@ -147,7 +167,7 @@ class Worker:
         self._flights.append(_Computed(rows, hidden, start_time))
 
     @torch.inference_mode()
-    def sample(self, sample: SampleInput) -> ModelRunnerOutput:
+    def sample(self, sample: SampleInput) -> ModelRunnerOutput | Unfinished:
         """Call 3: draw the tokens of the oldest plan not yet sampled."""
         flight = self._flights.popleft()
         assert flight.rows.step == sample.step, f"step {sample.step} is not the oldest"

@@ -10,7 +10,7 @@ from octavo.config.octavo import OctavoConfig
 from octavo.contracts.kv import KVCacheConfig, KVCacheSpec, MemoryReport
 from octavo.contracts.runner import ModelRunnerOutput
 from octavo.contracts.schedule import SampleInput, SchedulerOutput
-from octavo.contracts.worker import WorkerAPI, WorkerInit
+from octavo.contracts.worker import WorkerAPI, WorkerInit, finished
 from octavo.engine.executor.base import WorkerFailed
 from octavo.testing.fake_worker import FakeFault
 
@@ -68,7 +68,7 @@ class LocalExecutor:
                 if isinstance(call, SchedulerOutput):
                     self._worker.execute(call)
                     continue
-                sampled = self._worker.sample(call)
+                sampled = finished(self._worker.sample(call))
             except FakeFault as fault:
                 self._skip_to_sample_of(call.step)
                 raise WorkerFailed(str(fault), is_fatal=False) from fault

@@ -16,6 +16,7 @@ from torch import Tensor
 from octavo.config.scheduler import SchedulerConfig
 from octavo.device.attention.interface import AttentionMetadata
 from octavo.device.batch import DeviceBatch, Ints, StepRows
+from octavo.device.graphs import Room
 from octavo.device.memory import Memory, Staged
 
 
@@ -43,7 +44,7 @@ class InputBuilder:
     def __init__(self, batch: DeviceBatch, limits: SchedulerConfig, memory: Memory) -> None:
         tokens, requests = limits.max_num_batched_tokens, limits.max_num_seqs
         self._batch = batch
-        self._arange = np.arange(tokens, dtype=np.int64)
+        self._arange = np.arange(max(tokens, requests) + 1, dtype=np.int64)
         self._positions = memory.staged("step", (tokens,), torch.int64)
         self._places = memory.staged("step", (tokens,), torch.int64)
         self._token_ids = memory.tensor("step", (tokens,), torch.int64)
@@ -58,24 +59,34 @@ class InputBuilder:
             for table in batch.block_tables
         ]
 
-    def build(self, step: StepRows) -> StepInputs:
-        """Fill the buffers; the result is valid until the next call."""
+    def build(self, step: StepRows, room: Room | None = None) -> StepInputs:
+        """Fill the buffers; the result is valid until the next call.
+
+        Rows that pad a step to ``room`` have one token, that of position 0 of row 0, and read and
+        write block 0.
+        """
         count, requests = int(step.query_start[-1]), len(step.rows)
+        padding = 0 if room is None else room.requests - requests
         row_of, positions = self._token_places(step, count)
-        places = self._places.turn()[:count]
-        np.multiply(row_of, self._batch.width, out=places)
-        places += positions
-        query_start = self._query_start.turn()[: requests + 1]
-        query_start[:] = step.query_start
-        seq_lens = self._seq_lens.turn()[:requests]
-        np.add(step.starts, step.lengths, out=seq_lens, casting="same_kind")
-        query = self._query_start.send(requests + 1), self._seq_lens.send(requests)
-        lengths = step.lengths.tolist(), seq_lens.tolist()
+        places = self._places.turn()[: count + padding]
+        np.multiply(row_of, self._batch.width, out=places[:count])
+        places[:count] += positions
+        places[count:] = 0
+        self._positions.host[count : count + padding] = 0
+        query_start = self._query_start.turn()[: requests + padding + 1]
+        query_start[: requests + 1] = step.query_start
+        query_start[requests + 1 :] = self._arange[count + 1 : count + padding + 1]
+        seq_lens = self._seq_lens.turn()[: requests + padding]
+        np.add(step.starts, step.lengths, out=seq_lens[:requests], casting="same_kind")
+        seq_lens[requests:] = 1
+        query = self._query_start.send(len(query_start)), self._seq_lens.send(len(seq_lens))
+        lengths = [*step.lengths.tolist(), *[1] * padding], seq_lens.tolist()
+        longest = max(lengths[1]) if room is None else room.positions
         return StepInputs(
-            token_ids=self._gather_tokens(count),
-            positions=self._positions.send(count),
+            token_ids=self._gather_tokens(count + padding),
+            positions=self._positions.send(count + padding),
             attention=[
-                self._metadata(group, step, (row_of, positions), query, lengths)
+                self._metadata(group, step, (row_of, positions), query, (*lengths, longest))
                 for group in range(len(self._groups))
             ],
         )
@@ -102,24 +113,27 @@ class InputBuilder:
         step: StepRows,
         places: tuple[Ints, Ints],
         query: tuple[Tensor, Tensor],
-        lengths: tuple[list[int], list[int]],
+        lengths: tuple[list[int], list[int], int],
     ) -> AttentionMetadata:
         block_size, buffers = self._batch.block_sizes[group], self._groups[group]
         table = self._batch.block_tables[group]
-        longest = max(lengths[1])
-        num_blocks = -(-longest // block_size)
-        _fill_slots(buffers.slots.turn()[: len(places[0])], table, places, block_size)
-        size = len(step.rows) * num_blocks
-        gathered = buffers.table.turn()[:size].reshape(len(step.rows), num_blocks)
-        np.take(table[:, :num_blocks], step.rows, axis=0, out=gathered, mode="clip")
+        count, total = len(step.rows), len(lengths[0])
+        num_tokens = len(places[0]) + total - count
+        num_blocks = -(-lengths[2] // block_size)
+        slots = buffers.slots.turn()[:num_tokens]
+        _fill_slots(slots[: len(places[0])], table, places, block_size)
+        slots[len(places[0]) :] = 0
+        gathered = buffers.table.turn()[: total * num_blocks].reshape(total, num_blocks)
+        np.take(table[:, :num_blocks], step.rows, axis=0, out=gathered[:count], mode="clip")
+        gathered[count:] = 0
         return AttentionMetadata(
             query_start=query[0],
             seq_lens=query[1],
-            block_table=buffers.table.send(size).view(len(step.rows), num_blocks),
-            slot_mapping=buffers.slots.send(len(places[0])),
+            block_table=buffers.table.send(gathered.size).view(total, num_blocks),
+            slot_mapping=buffers.slots.send(num_tokens),
             block_size=block_size,
             max_query_len=max(lengths[0]),
-            max_seq_len=longest,
+            max_seq_len=lengths[2],
             host_query_lens=lengths[0],
             host_seq_lens=lengths[1],
         )

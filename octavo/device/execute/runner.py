@@ -30,6 +30,8 @@ class ModelRunner:
             returns: [T, hidden_size]
         """
         step = self._batch.apply(plan)
-        inputs = self._inputs.build(step)
+        room = self._graphs.room_for(step)
+        inputs = self._inputs.build(step, room)
         ctx = ForwardContext(inputs.attention, self._caches.group_of, self._caches.layers)
-        return step, self._graphs.forward(inputs.token_ids, inputs.positions, ctx)
+        hidden = self._graphs.forward(inputs.token_ids, inputs.positions, ctx, room)
+        return step, hidden[: int(step.query_start[-1])]

@@ -6,11 +6,10 @@ from torch import Tensor, nn
 
 from octavo.config.model import ModelConfig
 from octavo.device.attention.interface import AttentionSpec, ForwardContext
+from octavo.device.attention.prepare import HeadNorms, Rotation, preparer_of
 from octavo.device.layers.build import Build
 from octavo.device.layers.linear import column_parallel, row_parallel
 from octavo.device.layers.norm import RMSNorm
-from octavo.device.layers.rotary import Rotation
-from octavo.device.ops.rotate import rotate
 
 
 class SelfAttention(nn.Module):
@@ -38,6 +37,7 @@ class SelfAttention(nn.Module):
             sliding_window=config.layers[layer].window,
         )
         self.backend = build.backend_for(self.spec)
+        self._prepare = preparer_of(self.backend, self.spec)
         width, kv_width = (n * config.head_size for n in (config.num_heads, config.num_kv_heads))
         shards = (width, kv_width, kv_width)
         self.qkv_proj = column_parallel(
@@ -50,17 +50,13 @@ class SelfAttention(nn.Module):
             self.q_norm, self.k_norm = head_norms
 
     def forward(self, rotation: Rotation, hidden: Tensor, ctx: ForwardContext) -> Tensor:
-        spec = self.spec
-        num_rotated = spec.num_heads + spec.num_kv_heads
-        heads = self.qkv_proj(hidden).view(hidden.shape[0], -1, spec.head_size)  # [T, H + 2Hkv, D]
-        if self.q_norm is not None and self.k_norm is not None:
-            heads[:, : spec.num_heads] = self.q_norm(heads[:, : spec.num_heads])
-            keys = heads[:, spec.num_heads : num_rotated]
-            heads[:, spec.num_heads : num_rotated] = self.k_norm(keys)
-        query_key = rotate(heads[:, :num_rotated], rotation.cos, rotation.sin)
         meta = ctx.attention[ctx.group_of[self.layer]]
         kv_cache = ctx.kv_caches[self.layer]
-        key, value = query_key[:, spec.num_heads :], heads[:, num_rotated:]
-        self.backend.write(kv_cache, key, value, meta)
-        attended = self.backend.attend(query_key[:, : spec.num_heads], kv_cache, meta)
+        query = self._prepare(self.qkv_proj(hidden), self._norms(), rotation, kv_cache, meta)
+        attended = self.backend.attend(query, kv_cache, meta)
         return self.o_proj(attended.reshape(hidden.shape[0], -1))
+
+    def _norms(self) -> HeadNorms | None:
+        if self.q_norm is None or self.k_norm is None:
+            return None
+        return HeadNorms(self.q_norm.weight, self.k_norm.weight, self.q_norm.eps)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from octavo.device.attention.interface import ForwardContext
+from octavo.device.attention.prepare import Rotation
 from octavo.device.layers.attention import SelfAttention
 from octavo.device.layers.mlp import GatedMLP
 from octavo.device.layers.norm import PreNorms
-from octavo.device.layers.rotary import Rotation
 
 
 class DecoderBlock(nn.Module):

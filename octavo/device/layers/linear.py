@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from octavo.device.layers.build import Build
+from octavo.device.ops.gate import Gate
 
 
 class Linear(nn.Module):
@@ -36,6 +37,10 @@ class Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self._method.apply(self, x, self.bias)
+
+    def gated(self, x: Tensor, gate: Gate) -> Tensor:
+        """Return ``gate`` of the product, whose halves are gate and value."""
+        return self._method.apply_gated(self, x, self.bias, gate)
 
 
 def column_parallel(

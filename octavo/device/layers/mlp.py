@@ -21,4 +21,4 @@ class GatedMLP(nn.Module):
         self._gate = gate_named(config.hidden_act)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        return self.down_proj(self._gate(self.gate_up_proj(hidden)))
+        return self.down_proj(self.gate_up_proj.gated(hidden, self._gate))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from octavo.device.layers.build import Build
-from octavo.device.ops.rms_norm import rms_norm
+from octavo.device.ops.rms_norm import add_rms_norm, rms_norm
 
 
 class RMSNorm(nn.Module):
@@ -15,18 +15,19 @@ class RMSNorm(nn.Module):
     def __init__(self, size: int, eps: float, build: Build) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(size, dtype=build.dtype), requires_grad=False)
-        self._eps = eps
+        self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        return rms_norm(x, self.weight, self._eps)
+        return rms_norm(x, self.weight, self.eps)
 
     def add(self, hidden: Tensor, residual: Tensor | None) -> tuple[Tensor, Tensor]:
         """Add ``hidden`` to the residual stream, and return the norm of the sum, and the sum.
 
-        Overwrites ``hidden`` where there is a residual.
+        Overwrites one of the two where there is a residual.
         """
-        total = hidden if residual is None else hidden.add_(residual)
-        return rms_norm(total, self.weight, self._eps), total
+        if residual is None:
+            return rms_norm(hidden, self.weight, self.eps), hidden
+        return add_rms_norm(hidden, residual, self.weight, self.eps)
 
 
 class PreNorms(nn.Module):

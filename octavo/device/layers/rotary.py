@@ -7,22 +7,14 @@ Ding et al. 2024 (LongRoPE); the Llama 3.1 release for ``llama3``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from octavo.config.model import RopeConfig
+from octavo.device.attention.prepare import Rotation
 from octavo.device.layers.build import Build
 from octavo.kit.errors import Unsupported
-
-
-@dataclass(frozen=True, slots=True)
-class Rotation:
-    """Angles of this step's tokens, gathered once and shared by all layers."""
-
-    cos: Tensor  # [T, 1, D], 1 for dimensions that do not rotate
-    sin: Tensor  # [T, 1, rotary_size / 2]
 
 
 class RotaryEmbedding(nn.Module):

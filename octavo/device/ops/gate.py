@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from octavo.device.ops.by_device import cuda_kernels
 from octavo.kit.errors import Unsupported
 
 _GRAIN = 32768
@@ -15,11 +16,14 @@ _GRAIN = 32768
 
 
 def silu_and_mul(gate_up: Tensor) -> Tensor:
-    """Return ``silu(gate) * up`` of [T, 2 * I]; overwrites ``gate_up``.
+    """Return ``silu(gate) * up`` of [T, 2 * I]; may overwrite ``gate_up``.
 
     Shapes:
-        returns: [T, I], a view of ``gate_up``
+        returns: [T, I], perhaps a view of ``gate_up``
     """
+    if gate_up.device.type == "cuda":
+        gated: Tensor = cuda_kernels("gate").silu_and_mul(gate_up)
+        return gated
     gate, up = gate_up.chunk(2, dim=-1)
     for part in _serial_parts(gate):
         functional.silu(part, inplace=True)
@@ -50,7 +54,9 @@ def _serial_parts(x: Tensor) -> Sequence[Tensor]:
     return torch.split(x, max(1, (_GRAIN - 1) // x.shape[1]))
 
 
-_GATES: dict[str, Callable[[Tensor], Tensor]] = {
+Gate = Callable[[Tensor], Tensor]
+
+_GATES: dict[str, Gate] = {
     "silu": silu_and_mul,
     "gelu": gelu_and_mul,
     "gelu_new": gelu_tanh_and_mul,
@@ -58,7 +64,7 @@ _GATES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def gate_named(activation: str) -> Callable[[Tensor], Tensor]:
+def gate_named(activation: str) -> Gate:
     """Return the gate with this activation, named as in Hugging Face configs.
 
     Raises:

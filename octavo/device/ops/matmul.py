@@ -2,17 +2,21 @@
 
 On CPU a weight is packed once into the layout of oneDNN, whose product of a row does not depend
 on how many rows there are, with exceptions that a check at start finds for each shape.
-docs/decisions/ has the figures.
+docs/decisions/ has the figures. On CUDA ``cuda/product.py`` chooses.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from octavo.device.ops.by_device import cuda_kernels
+from octavo.device.ops.gate import Gate, silu_and_mul
 
 _TILE = 16
 """Rows of a product where no other number of rows gives the same bits."""
@@ -34,6 +38,16 @@ class RowRule:
     most: int
 
 
+class DeviceProduct(Protocol):
+    """How a device multiplies by one weight."""
+
+    def linear(self, x: Tensor) -> Tensor:
+        """Return ``x @ weight.T``."""
+
+    def gated(self, x: Tensor) -> Tensor:
+        """Return ``silu_and_mul(linear(x))``, bit by bit."""
+
+
 @dataclass(frozen=True, slots=True)
 class PackedWeight:
     """A weight as the product wants it."""
@@ -42,6 +56,8 @@ class PackedWeight:
     rule: RowRule
     is_packed: bool
     """In oneDNN's layout, else plain."""
+    product: DeviceProduct | None = None
+    """None on CPU."""
 
 
 class Packer:
@@ -49,9 +65,12 @@ class Packer:
 
     def __init__(self) -> None:
         self._rules: dict[tuple[torch.Size, torch.dtype], RowRule] = {}
+        self._library: dict[tuple[torch.Size, torch.dtype], Any] = {}  # Any: a device's own rule
 
     def pack(self, weight: Tensor) -> PackedWeight:
         """Return ``weight`` ready for ``linear``; it may be a copy."""
+        if weight.device.type == "cuda":
+            return self._on_cuda(weight)
         if weight.device.type != "cpu":
             return PackedWeight(weight, RowRule(1, _UNLIMITED), is_packed=False)
         is_packed = _has_onednn() and weight.dtype in _onednn_dtypes()
@@ -62,6 +81,13 @@ class Packer:
             self._rules[key] = _row_rule(weight, is_packed=is_packed)
         return PackedWeight(weight, self._rules[key], is_packed)
 
+    def _on_cuda(self, weight: Tensor) -> PackedWeight:
+        kernels, key = cuda_kernels("product"), (weight.shape, weight.dtype)
+        if key not in self._library:
+            self._library[key] = kernels.find_rule(weight)
+        product = kernels.Product(weight, self._library[key])
+        return PackedWeight(weight, RowRule(1, _UNLIMITED), is_packed=False, product=product)
+
 
 def linear(x: Tensor, packed: PackedWeight, bias: Tensor | None = None) -> Tensor:
     """Return ``x @ weight.T + bias``; each row's bits are those it would have alone.
@@ -70,6 +96,9 @@ def linear(x: Tensor, packed: PackedWeight, bias: Tensor | None = None) -> Tenso
         x: [T, in]
         returns: [T, out]
     """
+    if packed.product is not None:
+        out = packed.product.linear(x)
+        return out if bias is None else out.add_(bias)
     rows, rule = x.shape[0], packed.rule
     if rule.least <= rows <= rule.most:
         return _product(x, packed.weight, bias, is_packed=packed.is_packed)
@@ -77,6 +106,18 @@ def linear(x: Tensor, packed: PackedWeight, bias: Tensor | None = None) -> Tenso
         padded = functional.pad(x, (0, 0, 0, rule.least - rows))
         return _product(padded, packed.weight, bias, is_packed=packed.is_packed)[:rows]
     return torch.cat([linear(part, packed, bias) for part in torch.split(x, rule.most)])
+
+
+def gated_linear(x: Tensor, packed: PackedWeight, bias: Tensor | None, gate: Gate) -> Tensor:
+    """Return ``gate(linear(x))``; ``packed`` is two matrices, gate over up.
+
+    Shapes:
+        x: [T, in]
+        returns: [T, out / 2]
+    """
+    if packed.product is not None and bias is None and gate is silu_and_mul:
+        return packed.product.gated(x)
+    return gate(linear(x, packed, bias))
 
 
 def reference(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

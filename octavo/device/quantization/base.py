@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from octavo.device.ops.gate import Gate
 from octavo.kit.extension import ExtensionPoint
 
 QUANTIZATIONS = ExtensionPoint(
@@ -33,6 +34,14 @@ class QuantMethod(Protocol):
         Shapes:
             x: [T, in_features]
             returns: [T, out_features]
+        """
+
+    def apply_gated(self, layer: nn.Module, x: Tensor, bias: Tensor | None, gate: Gate) -> Tensor:
+        """Return ``gate(apply(layer, x, bias))``, perhaps as one kernel.
+
+        Shapes:
+            x: [T, in_features]
+            returns: [T, out_features / 2]
         """
 
 

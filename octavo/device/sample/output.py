@@ -1,4 +1,4 @@
-"""Call 3: hidden states to the reply of a step. The only place that waits for the device."""
+"""Call 3: hidden states to the reply of a step."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from torch import Tensor
 
 from octavo.contracts.runner import ModelRunnerOutput, PromptLogprobs, RowStatus
 from octavo.device.batch import DeviceBatch, StepRows
+from octavo.device.memory import upload
+from octavo.device.sample.direct import DirectDraw, Fetched
 from octavo.device.sample.logprobs import positions_at_once, prompt_logprobs
 from octavo.device.sample.sampler import Drawn, Sampler
 from octavo.device.sample.state import SamplingState
@@ -20,18 +22,30 @@ LMHead = Callable[[Tensor], Tensor]
 
 
 class TokenDrawer:
-    """Runs the LM head where it is needed, draws, and writes the tokens to their rows."""
+    """Runs the LM head where it is needed, draws, and writes the tokens to their rows.
+
+    With ``direct``, steps that it serves are returned before their tokens are there.
+    """
 
     def __init__(
-        self, batch: DeviceBatch, state: SamplingState, sampler: Sampler, lm_head: LMHead
+        self,
+        batch: DeviceBatch,
+        state: SamplingState,
+        sampler: Sampler,
+        lm_head: LMHead,
+        *,
+        direct: DirectDraw | None = None,
     ) -> None:
         self._batch = batch
         self._state = state
         self._sampler = sampler
         self._lm_head = lm_head
         self._positions_at_once = positions_at_once(state.vocab_size)
+        self._direct = direct
 
-    def sample(self, step: StepRows, hidden: Tensor, start_time: float) -> ModelRunnerOutput:
+    def sample(
+        self, step: StepRows, hidden: Tensor, start_time: float
+    ) -> ModelRunnerOutput | Fetched:
         """Draw the tokens of ``step``, which was taken up at ``start_time``.
 
         Shapes:
@@ -39,6 +53,11 @@ class TokenDrawer:
         """
         for request in step.new:
             self._state.start(request.row, request.sampling)
+        if self._direct is not None and self._direct.serves(step):
+            if len(step.sampling):
+                logits = self._lm_head(_sampling_rows(step, hidden))
+                self._direct.draw(logits, step.rows[step.sampling])
+            return self._direct.fetch(step, start_time)
         count = len(step.rows)
         status = np.zeros(count, np.int32)
         prompts = self._prompt_logprobs(step, hidden, status)
@@ -64,11 +83,8 @@ class TokenDrawer:
         """Draw for the rows that sample, if there are any, and append to the rows."""
         if len(step.sampling) == 0:
             return None
-        if len(step.sampling) < len(hidden):
-            last = torch.from_numpy(step.query_start[1:][step.sampling] - 1)
-            hidden = hidden[last.to(hidden.device, non_blocking=True)]  # [S, hidden_size]
         rows = step.rows[step.sampling]
-        drawn = self._sampler.draw(self._lm_head(hidden), rows)
+        drawn = self._sampler.draw(self._lm_head(_sampling_rows(step, hidden)), rows)
         self._batch.append(rows, drawn.token_ids)
         return drawn
 
@@ -94,3 +110,10 @@ class TokenDrawer:
             else:
                 found.append(PromptLogprobs(place, logprobs))
         return found
+
+
+def _sampling_rows(step: StepRows, hidden: Tensor) -> Tensor:
+    """Return the last hidden states of the rows that sample, [S, hidden_size]."""
+    if len(step.sampling) == len(hidden):
+        return hidden
+    return hidden[upload(step.query_start[1:][step.sampling] - 1, hidden.device)]

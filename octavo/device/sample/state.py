@@ -99,6 +99,8 @@ class SamplingState:
         self.edits: list[RowEdits | None] = [None] * num_rows
         self.is_plain = np.ones(num_rows, np.bool_)
         """Greedy, without edits or log-probabilities: the token is the largest logit."""
+        self.is_direct = np.ones(num_rows, np.bool_)
+        """Without edits, limits or log-probabilities: one pass over the logits draws the token."""
         self.vocab_size = vocab_size
         self._device = device
 
@@ -114,7 +116,10 @@ class SamplingState:
         self.num_prompt_logprobs[row] = -1 if prompt is None else prompt
         self.edits[row] = edits = RowEdits.of(sampling, self.vocab_size, self._device)
         is_greedy = self.temperature[row] == 0.0
-        self.is_plain[row] = is_greedy and edits is None and sampling.logprobs is None
+        bare = edits is None and sampling.logprobs is None
+        self.is_plain[row] = is_greedy and bare
+        is_cut = not is_greedy and bool(self.cuts.of(np.array([row])).are_set(self.vocab_size)[0])
+        self.is_direct[row] = bare and prompt is None and not is_cut
 
 
 def _edits_something(sampling: TokenSampling) -> bool:

@@ -17,7 +17,7 @@ from octavo.config.octavo import OctavoConfig
 from octavo.contracts.kv import KVCacheConfig, KVCacheSpec, MemoryReport
 from octavo.contracts.runner import ModelRunnerOutput
 from octavo.contracts.schedule import SampleInput, SchedulerOutput
-from octavo.contracts.worker import WorkerAPI, WorkerInit
+from octavo.contracts.worker import Unfinished, WorkerAPI, WorkerInit, finished
 from octavo.engine.executor.base import WorkerFailed
 from octavo.kit.errors import (
     ConfigError,
@@ -75,8 +75,8 @@ class UniprocExecutor:
     def execute(self, plan: SchedulerOutput) -> None:
         self._calls.put(lambda: self._guest.execute(plan))
 
-    def sample(self, sample: SampleInput) -> Future[ModelRunnerOutput]:
-        return self._enqueue(lambda: self._guest.sample(sample))
+    def sample(self, sample: SampleInput) -> _Sampled:
+        return _Sampled(self._enqueue(lambda: self._guest.sample(sample)))
 
     def reset(self) -> None:
         self._call(self._guest.reset)
@@ -114,6 +114,21 @@ class UniprocExecutor:
         return future
 
 
+class _Sampled:
+    """Tokens that the worker thread has been asked for."""
+
+    def __init__(self, future: Future[ModelRunnerOutput | Unfinished]) -> None:
+        self._future = future
+
+    def result(self) -> ModelRunnerOutput:
+        sampled = self._future.result()
+        try:
+            return finished(sampled)
+        except BaseException as error:
+            _log(error)
+            raise _failure(error) from error
+
+
 class _Guest:
     """The worker and its state of health. Used from the worker thread alone.
 
@@ -140,7 +155,7 @@ class _Guest:
             _log(error)
             self._broken = error
 
-    def sample(self, sample: SampleInput) -> ModelRunnerOutput:
+    def sample(self, sample: SampleInput) -> ModelRunnerOutput | Unfinished:
         if self._broken is None:
             try:
                 return self.worker.sample(sample)

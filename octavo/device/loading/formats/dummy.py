@@ -14,6 +14,8 @@ from octavo.device.loading.interface import Shapes, Weight
 
 _SPREAD = 0.02
 """Standard deviation; what most models start training with, so that nothing overflows."""
+_LARGE = 1 << 20
+"""Elements from which an accelerator draws its own numbers, which differ from a CPU's."""
 
 
 class Dummy:
@@ -25,8 +27,9 @@ class Dummy:
 
 
 def _fill(name: str, place: Tensor) -> None:
-    generator = torch.Generator().manual_seed(crc32(name.encode()))
-    values = torch.empty(place.shape).normal_(0, _SPREAD, generator=generator)
+    device = place.device if place.numel() >= _LARGE else torch.device("cpu")
+    generator = torch.Generator(device=device).manual_seed(crc32(name.encode()))
+    values = torch.empty(place.shape, device=device).normal_(0, _SPREAD, generator=generator)
     place.copy_(values + 1 if "norm" in name else values)
 
 

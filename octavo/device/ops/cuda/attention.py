@@ -14,15 +14,15 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from torch import Tensor
-
-NUM_WARPS, NUM_STAGES = 2, 3
-PREFILL = (4, 3)
-PDL = False
 
 PIECE = 64
 """Tokens of one piece; part of the numerics. [tokens]"""
+
+_NUM_WARPS, _NUM_STAGES = 2, 3
+_PREFILL_WARPS, _PREFILL_STAGES = 4, 2
+_PREFILL_ROWS = 64
+_LOG2_E = 1.4426950408889634
 
 
 def decode(
@@ -52,16 +52,17 @@ def decode(
     values, stats = partial
     _decode_pieces[(num_requests, num_kv_heads, num_splits)](
         query, kv_cache, block_table, seq_lens, values, stats, out,
-        scale * 1.4426950408889634, block_table.stride(0), kv_cache.stride(0), values.shape[2], window,
-        H=num_heads, HKV=num_kv_heads, D=head_size, BLOCK_SIZE=block_size,
-        ROWS=max(16, triton.next_power_of_2(group)), PIECE_=PIECE, ALONE=num_splits == 1, PDL_=PDL,
-        num_warps=NUM_WARPS, num_stages=NUM_STAGES, **_launch(),
+        scale * _LOG2_E, block_table.stride(0), kv_cache.stride(0), values.shape[2],
+        WINDOW=window, PRECISION=_precision(query), H=num_heads,
+        HKV=num_kv_heads, D=head_size, BLOCK_SIZE=block_size,
+        ROWS=max(16, triton.next_power_of_2(group)), PIECE_=PIECE, ALONE=num_splits == 1,
+        num_warps=_NUM_WARPS, num_stages=_NUM_STAGES,
     )  # fmt: skip
     if num_splits == 1:
         return out
     _merge_pieces[(num_requests, num_heads)](
-        values, stats, seq_lens, out, values.shape[2], window,
-        H=num_heads, D=head_size, PIECE_=PIECE, PDL_=PDL, num_warps=1, **_launch(),
+        values, stats, seq_lens, out, values.shape[2],
+        WINDOW=window, H=num_heads, D=head_size, PIECE_=PIECE, num_warps=1,
     )  # fmt: skip
     return out
 
@@ -91,16 +92,18 @@ def prefill(
     num_kv_heads, block_size = kv_cache.shape[2], kv_cache.shape[3]
     _prefill[(tile_request.shape[0], num_kv_heads)](
         query, kv_cache, block_table, seq_lens, query_start, tile_request, tile_first, out,
-        scale * 1.4426950408889634, block_table.stride(0), kv_cache.stride(0), window,
-        H=num_heads, HKV=num_kv_heads, D=head_size, BLOCK_SIZE=block_size,
-        ROWS=_prefill_rows(head_size), PIECE_=PIECE, num_warps=PREFILL[0], num_stages=PREFILL[1],
+        scale * _LOG2_E, block_table.stride(0), kv_cache.stride(0),
+        WINDOW=window, PRECISION=_precision(query), H=num_heads,
+        HKV=num_kv_heads, D=head_size, BLOCK_SIZE=block_size,
+        ROWS=_PREFILL_ROWS, PIECE_=PIECE,
+        num_warps=_PREFILL_WARPS, num_stages=_PREFILL_STAGES,
     )  # fmt: skip
     return out
 
 
-def tokens_per_tile(num_heads: int, num_kv_heads: int, head_size: int) -> int:
-    """Queries in one tile of ``prefill``. [tokens]"""
-    return _prefill_rows(head_size) // (num_heads // num_kv_heads)
+def tokens_per_tile(num_heads: int, num_kv_heads: int) -> int:
+    """Return how many queries one tile of ``prefill`` holds."""
+    return _PREFILL_ROWS // (num_heads // num_kv_heads)
 
 
 def reference(
@@ -133,30 +136,29 @@ def reference(
     return out
 
 
-def _launch() -> dict[str, bool]:
-    return {"launch_pdl": True} if PDL else {}
-
-
-def _prefill_rows(head_size: int) -> int:
-    return 128 if head_size <= 128 else 64
+def _precision(tensor: Tensor) -> str:
+    """How float32 is multiplied: as it is, never rounded; other types have one way."""
+    return "ieee" if tensor.dtype == torch.float32 else "tf32"
 
 
 @triton.jit
 def _piece(
-    q, key_at, value_at, positions, inside, seen, scale,
-    ONES: tl.constexpr,
+    q, key_at, value_at, inside, seen, scale,
+    ONES: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One piece from fresh: maximum, sum and values of its rows."""
     k = tl.load(key_at, mask=inside[None, :], other=0.0)  # [D, PIECE]
-    scores = tl.dot(q, k) * scale
+    scores = tl.dot(q, k, input_precision=PRECISION) * scale
     scores = tl.where(seen, scores, float("-inf"))
     top = tl.max(scores, 1)
     base = tl.where(top == float("-inf"), 0.0, top)
     p = tl.exp2(scores - base[:, None]).to(q.dtype)
     v = tl.load(value_at, mask=inside[:, None], other=0.0)  # [PIECE, D]
-    values = tl.dot(p, v)
+    values = tl.dot(p, v, input_precision=PRECISION)
     ones = tl.full((p.shape[1], ONES), 1.0, q.dtype)
-    total = tl.max(tl.dot(p, ones), 1)  # equal columns: the maximum picks one
+    total = tl.max(
+        tl.dot(p, ones, input_precision=PRECISION), 1
+    )  # equal columns: the maximum picks one
     return top, total, values
 
 
@@ -171,22 +173,22 @@ def _merge(top, total, values, piece_top, piece_total, piece_values):
     return both, total, values
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["stride_table", "P"])
 def _decode_pieces(
     query, kv_cache, block_table, seq_lens, out_values, out_stats, out,
-    scale, stride_table, stride_block, P, WINDOW,
-    H: tl.constexpr, HKV: tl.constexpr, D: tl.constexpr, BLOCK_SIZE: tl.constexpr,
-    ROWS: tl.constexpr, PIECE_: tl.constexpr, ALONE: tl.constexpr, PDL_: tl.constexpr,
+    scale, stride_table, stride_block, P,
+    WINDOW: tl.constexpr, PRECISION: tl.constexpr, H: tl.constexpr,
+    HKV: tl.constexpr, D: tl.constexpr, BLOCK_SIZE: tl.constexpr,
+    ROWS: tl.constexpr, PIECE_: tl.constexpr, ALONE: tl.constexpr,
 ):  # fmt: skip
-    if PDL_:
-        gdc_launch_dependents()
-        gdc_wait()
     r, kv_head, split = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
     G: tl.constexpr = H // HKV
     length = tl.load(seq_lens + r)
     row, dim, place = tl.arange(0, ROWS), tl.arange(0, D), tl.arange(0, PIECE_)
     head = kv_head * G + row
-    q = tl.load(query + (r * H + head[:, None]) * D + dim[None, :], mask=row[:, None] < G, other=0.0)
+    q = tl.load(
+        query + (r * H + head[:, None]) * D + dim[None, :], mask=row[:, None] < G, other=0.0
+    )
     first = 0
     if WINDOW > 0:
         first = tl.maximum(length - WINDOW, 0) // PIECE_
@@ -200,18 +202,22 @@ def _decode_pieces(
         inside = positions < length
         if WINDOW > 0:
             inside = inside & (positions >= length - WINDOW)
-        block = tl.load(block_table + r * stride_table + positions // BLOCK_SIZE, mask=inside, other=0)
+        block = tl.load(
+            block_table + r * stride_table + positions // BLOCK_SIZE, mask=inside, other=0
+        )
         at = block.to(tl.int64) * stride_block + (positions % BLOCK_SIZE) * D
         piece_top, piece_total, piece_values = _piece(
             q, keys + at[None, :] + dim[:, None],
             keys + HKV * BLOCK_SIZE * D + at[:, None] + dim[None, :],
-            positions, inside, inside[None, :] & (row[:, None] >= 0), scale, 16,
+            inside, inside[None, :] & (row[:, None] >= 0), scale, 16, PRECISION,
         )  # fmt: skip
         if ALONE:
             top, total, values = _merge(top, total, values, piece_top, piece_total, piece_values)
         else:
             where = (r * H + head) * P + piece
-            tl.store(out_values + where[:, None] * D + dim[None, :], piece_values, mask=kept[:, None])
+            tl.store(
+                out_values + where[:, None] * D + dim[None, :], piece_values, mask=kept[:, None]
+            )
             tl.store(out_stats + where * 2, piece_top, mask=kept)
             tl.store(out_stats + where * 2 + 1, piece_total, mask=kept)
     if ALONE:
@@ -219,14 +225,11 @@ def _decode_pieces(
         tl.store(at_out, (values / total[:, None]).to(out.dtype.element_ty), mask=kept[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["P"])
 def _merge_pieces(
-    in_values, in_stats, seq_lens, out, P, WINDOW,
-    H: tl.constexpr, D: tl.constexpr, PIECE_: tl.constexpr, PDL_: tl.constexpr,
+    in_values, in_stats, seq_lens, out, P,
+    WINDOW: tl.constexpr, H: tl.constexpr, D: tl.constexpr, PIECE_: tl.constexpr,
 ):  # fmt: skip
-    if PDL_:
-        gdc_launch_dependents()
-        gdc_wait()
     r, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     length = tl.load(seq_lens + r)
     dim, one = tl.arange(0, D), tl.arange(0, 1)
@@ -247,11 +250,12 @@ def _merge_pieces(
     tl.store(at, (values / total[:, None]).to(out.dtype.element_ty))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["stride_table"])
 def _prefill(
     query, kv_cache, block_table, seq_lens, query_start, tile_request, tile_first, out,
-    scale, stride_table, stride_block, WINDOW,
-    H: tl.constexpr, HKV: tl.constexpr, D: tl.constexpr, BLOCK_SIZE: tl.constexpr,
+    scale, stride_table, stride_block,
+    WINDOW: tl.constexpr, PRECISION: tl.constexpr, H: tl.constexpr,
+    HKV: tl.constexpr, D: tl.constexpr, BLOCK_SIZE: tl.constexpr,
     ROWS: tl.constexpr, PIECE_: tl.constexpr,
 ):  # fmt: skip
     tile, kv_head = tl.program_id(0), tl.program_id(1)
@@ -263,7 +267,7 @@ def _prefill(
     row, dim, place = tl.arange(0, ROWS), tl.arange(0, D), tl.arange(0, PIECE_)
     nth = tl.load(tile_first + tile) + row // G
     head = kv_head * G + row % G
-    alive = nth < num_queries
+    alive = (nth < num_queries) & (row < ROWS // G * G)
     position = length - num_queries + nth
     at_query = ((start + nth).to(tl.int64) * H + head)[:, None] * D + dim[None, :]
     q = tl.load(query + at_query, mask=alive[:, None], other=0.0)
@@ -283,16 +287,23 @@ def _prefill(
         positions = piece * PIECE_ + place
         block = tl.load(block_table + r * stride_table + positions // BLOCK_SIZE)
         at = block.to(tl.int64) * stride_block + (positions % BLOCK_SIZE) * D
-        scores = tl.dot(q, tl.load(keys + at[None, :] + dim[:, None])) * scale
+        scores = (
+            tl.dot(q, tl.load(keys + at[None, :] + dim[:, None]), input_precision=PRECISION) * scale
+        )
         piece_top = tl.max(scores, 1)
         p = tl.exp2(scores - piece_top[:, None]).to(q.dtype)
-        piece_values = tl.dot(p, tl.load(keys + HKV * BLOCK_SIZE * D + at[:, None] + dim[None, :]))
-        piece_total = tl.max(tl.dot(p, tl.full((PIECE_, 16), 1.0, q.dtype)), 1)
+        held = tl.load(keys + HKV * BLOCK_SIZE * D + at[:, None] + dim[None, :])
+        piece_values = tl.dot(p, held, input_precision=PRECISION)
+        piece_total = tl.max(
+            tl.dot(p, tl.full((PIECE_, 16), 1.0, q.dtype), input_precision=PRECISION), 1
+        )
         top, total, values = _merge(top, total, values, piece_top, piece_total, piece_values)
     for piece in range(whole, last_position // PIECE_ + 1):
         positions = piece * PIECE_ + place
         inside = positions < length
-        block = tl.load(block_table + r * stride_table + positions // BLOCK_SIZE, mask=inside, other=0)
+        block = tl.load(
+            block_table + r * stride_table + positions // BLOCK_SIZE, mask=inside, other=0
+        )
         at = block.to(tl.int64) * stride_block + (positions % BLOCK_SIZE) * D
         seen = positions[None, :] <= position[:, None]
         if WINDOW > 0:
@@ -300,7 +311,9 @@ def _prefill(
         piece_top, piece_total, piece_values = _piece(
             q, keys + at[None, :] + dim[:, None],
             keys + HKV * BLOCK_SIZE * D + at[:, None] + dim[None, :],
-            positions, inside, seen, scale, 16,
+            inside, seen, scale, 16, PRECISION,
         )  # fmt: skip
         top, total, values = _merge(top, total, values, piece_top, piece_total, piece_values)
-    tl.store(out + at_query, (values / total[:, None]).to(out.dtype.element_ty), mask=alive[:, None])
+    tl.store(
+        out + at_query, (values / total[:, None]).to(out.dtype.element_ty), mask=alive[:, None]
+    )

@@ -1,6 +1,6 @@
 """Linear layers as one unsplit float32 chain over K per output, for any number of rows.
 
-M rows, N outputs, K inputs. Weights are [N, K], row-major, bf16 or fp16. The bits of a row do not
+M rows, N outputs, K inputs. Weights are [N, K], row-major. The bits of a row do not
 depend on M: every tile of every configuration adds the same products in the same order, so
 the configuration may follow the batch (architecture, section 10a).
 """
@@ -12,11 +12,7 @@ from dataclasses import dataclass
 import torch
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from torch import Tensor
-
-
-PDL = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +27,9 @@ class Tile:
     is_wide: bool
 
 
-def linear(x: Tensor, weight: Tensor, *, tile: Tile, out: Tensor, residual: Tensor | None) -> Tensor:
+def linear(
+    x: Tensor, weight: Tensor, *, tile: Tile, out: Tensor, residual: Tensor | None
+) -> Tensor:
     """Write ``x @ weight.T`` (plus ``residual``, added in float32) to ``out``.
 
     Shapes:
@@ -47,7 +45,8 @@ def linear(x: Tensor, weight: Tensor, *, tile: Tile, out: Tensor, residual: Tens
         m, n, k, x.stride(0), out.stride(0),
         BLOCK_M=tile.block_m, BLOCK_N=tile.block_n, BLOCK_K=tile.block_k,
         WIDE=tile.is_wide, RESIDUAL=residual is not None, GATED=False,
-        PDL_=PDL, num_warps=tile.num_warps, num_stages=tile.num_stages, **({"launch_pdl": True} if PDL else {}),
+        PRECISION="ieee" if x.dtype == torch.float32 else "tf32",
+        num_warps=tile.num_warps, num_stages=tile.num_stages,
     )  # fmt: skip
     return out
 
@@ -68,7 +67,8 @@ def gated_linear(x: Tensor, weight: Tensor, *, tile: Tile, out: Tensor) -> Tenso
         m, n, k, x.stride(0), out.stride(0),
         BLOCK_M=tile.block_m, BLOCK_N=tile.block_n, BLOCK_K=tile.block_k,
         WIDE=tile.is_wide, RESIDUAL=False, GATED=True,
-        PDL_=PDL, num_warps=tile.num_warps, num_stages=tile.num_stages, **({"launch_pdl": True} if PDL else {}),
+        PRECISION="ieee" if x.dtype == torch.float32 else "tf32",
+        num_warps=tile.num_warps, num_stages=tile.num_stages,
     )  # fmt: skip
     return out
 
@@ -82,24 +82,17 @@ def linear_reference(x: Tensor, weight: Tensor, residual: Tensor | None) -> Tens
 
 
 def gated_linear_reference(x: Tensor, weight: Tensor) -> Tensor:
-    """Float64 oracle of ``gated_linear``; gate and up are not rounded in between."""
-    gate, up = (x.double() @ weight.double().T).chunk(2, dim=-1)
+    """Float64 oracle of ``gated_linear``; gate and up are rounded in between."""
+    gate, up = (x.double() @ weight.double().T).to(x.dtype).double().chunk(2, dim=-1)
     return (torch.nn.functional.silu(gate) * up).to(x.dtype)
 
 
-@triton.jit
-def _prefetch(at):
-    tl.inline_asm_elementwise(
-        "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [at], dtype=tl.int32, is_pure=False, pack=1
-    )
-
-
-@triton.jit
+@triton.jit(do_not_specialize=["M"])
 def _linear(
     x, weight, out, residual,
     M, N, K, stride_x, stride_out,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    WIDE: tl.constexpr, RESIDUAL: tl.constexpr, GATED: tl.constexpr, PDL_: tl.constexpr,
+    WIDE: tl.constexpr, RESIDUAL: tl.constexpr, GATED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     pid_n, pid_m = tl.program_id(0), tl.program_id(1)
     rows = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -117,36 +110,28 @@ def _linear(
         acc = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
         up = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
     half = N.to(tl.int64) * K
-    if PDL_:
-        gdc_launch_dependents()
-        line = tl.arange(0, 1024) * 64
-        for i in range(BLOCK_N // 4):
-            wide_at = (pid_n * BLOCK_N + i * 4).to(tl.int64) * K + line  # four rows at most
-            ok = (line < 4 * K) & (wide_at < half)
-            _prefetch(weight + tl.where(ok, wide_at, 0))
-            if GATED:
-                _prefetch(weight + half + tl.where(ok, wide_at, 0))
-        gdc_wait()
     for k in range(0, K, BLOCK_K):
         k_in = inner + k < K
         if WIDE:
             a = tl.load(x_at, mask=row_in[:, None] & k_in[None, :], other=0.0)
             b = tl.load(w_at, mask=k_in[:, None] & col_in[None, :], other=0.0)
-            acc = tl.dot(a, b, acc)
+            acc = tl.dot(a, b, acc, input_precision=PRECISION)
             if GATED:
                 c = tl.load(w_at + half, mask=k_in[:, None] & col_in[None, :], other=0.0)
-                up = tl.dot(a, c, up)
+                up = tl.dot(a, c, up, input_precision=PRECISION)
         else:
             a = tl.load(x_at, mask=k_in[:, None] & row_in[None, :], other=0.0)
             b = tl.load(w_at, mask=col_in[:, None] & k_in[None, :], other=0.0)
-            acc = tl.dot(b, a, acc)
+            acc = tl.dot(b, a, acc, input_precision=PRECISION)
             if GATED:
                 c = tl.load(w_at + half, mask=col_in[:, None] & k_in[None, :], other=0.0)
-                up = tl.dot(c, a, up)
+                up = tl.dot(c, a, up, input_precision=PRECISION)
         x_at += BLOCK_K
         w_at += BLOCK_K
     if GATED:
-        acc = acc / (1.0 + tl.exp(-acc)) * up
+        gate = acc.to(out.dtype.element_ty).to(tl.float32)  # rounded as two products would be
+        up = up.to(out.dtype.element_ty).to(tl.float32)
+        acc = gate / (1.0 + tl.exp(-gate)) * up
     if WIDE:
         at = rows[:, None].to(tl.int64) * stride_out + cols[None, :]
         inside = row_in[:, None] & col_in[None, :]

@@ -9,11 +9,7 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from torch import Tensor
-
-
-PDL = False
 
 
 def rotate_and_store(
@@ -24,8 +20,8 @@ def rotate_and_store(
     head_size: int,
     norms: tuple[Tensor, Tensor] | None,
     eps: float,
-    cos_sin: Tensor,
-    positions: Tensor,
+    cos: Tensor,
+    sin: Tensor,
     slots: Tensor,
     kv_cache: Tensor,
     block_size: int,
@@ -36,42 +32,41 @@ def rotate_and_store(
     Shapes:
         qkv: [T, (H + 2 * Hkv) * D]
         norms: query gain and key gain [D], or None
-        cos_sin: [max_len, D] float32, cosines of D / 2 frequencies, then sines
-        positions, slots: [T]; slot = block * block_size + offset
+        cos: [T, D], both halves equal; sin: [T, D / 2]
+        slots: [T]; slot = block * block_size + offset
         query: [T, H, D]
     """
     tokens = qkv.shape[0]
     has_norm = norms is not None
-    q_gain, k_gain = norms if norms is not None else (cos_sin, cos_sin)
+    q_gain, k_gain = norms if norms is not None else (cos, cos)
     _rotate_and_store[(tokens, num_heads + 2 * num_kv_heads)](
-        qkv, q_gain, k_gain, cos_sin, positions, slots, kv_cache, query, eps,
+        qkv, q_gain, k_gain, cos, sin, slots, kv_cache, query, eps,
         qkv.stride(0), kv_cache.stride(0),
-        H=num_heads, HKV=num_kv_heads, D=head_size, BLOCK_SIZE=block_size, NORM=has_norm, PDL_=PDL,
-        num_warps=1, **({"launch_pdl": True} if PDL else {}),
+        H=num_heads, HKV=num_kv_heads, D=head_size, BLOCK_SIZE=block_size, NORM=has_norm,
+        num_warps=1,
     )  # fmt: skip
     return query
 
 
-def rotate_reference(x: Tensor, gain: Tensor | None, eps: float, cos_sin: Tensor, positions: Tensor) -> Tensor:
+def rotate_reference(
+    x: Tensor, gain: Tensor | None, eps: float, cos: Tensor, sin: Tensor
+) -> Tensor:
     """Float64 oracle for one kind of head: norm, then rotation. x: [T, heads, D]."""
     wide = x.double()
     if gain is not None:
         wide = wide * (wide.pow(2).mean(-1, keepdim=True) + eps).rsqrt() * gain.double()
-    cos, sin = cos_sin[positions].double().unsqueeze(1).chunk(2, dim=-1)
+    cos, sin = cos.double()[:, None, : sin.shape[-1]], sin.double()[:, None]
     left, right = wide.chunk(2, dim=-1)
     return torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1).to(x.dtype)
 
 
 @triton.jit
 def _rotate_and_store(
-    qkv, q_gain, k_gain, cos_sin, positions, slots, kv_cache, query, eps,
+    qkv, q_gain, k_gain, cos_table, sin_table, slots, kv_cache, query, eps,
     stride_qkv, stride_block,
-    H: tl.constexpr, HKV: tl.constexpr, D: tl.constexpr, BLOCK_SIZE: tl.constexpr, NORM: tl.constexpr,
-    PDL_: tl.constexpr,
+    H: tl.constexpr, HKV: tl.constexpr, D: tl.constexpr, BLOCK_SIZE: tl.constexpr,
+    NORM: tl.constexpr,
 ):  # fmt: skip
-    if PDL_:
-        gdc_launch_dependents()
-        gdc_wait()
     token, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     HALF: tl.constexpr = D // 2
     half = tl.arange(0, HALF)
@@ -86,9 +81,8 @@ def _rotate_and_store(
             gain = q_gain if head < H else k_gain
             left = left * scale * tl.load(gain + half).to(tl.float32)
             right = right * scale * tl.load(gain + HALF + half).to(tl.float32)
-        position = tl.load(positions + token).to(tl.int64)
-        cos = tl.load(cos_sin + position * D + half)
-        sin = tl.load(cos_sin + position * D + HALF + half)
+        cos = tl.load(cos_table + token * D + half).to(tl.float32)
+        sin = tl.load(sin_table + token * HALF + half).to(tl.float32)
         turned_left = left * cos - right * sin
         turned_right = right * cos + left * sin
         if head < H:

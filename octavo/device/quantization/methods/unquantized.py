@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from octavo.device.ops.matmul import PackedWeight, Packer, linear
+from octavo.device.ops.gate import Gate
+from octavo.device.ops.matmul import PackedWeight, Packer, gated_linear, linear
 
 
 class Unquantized:
@@ -31,6 +32,9 @@ class Unquantized:
 
     def apply(self, layer: nn.Module, x: Tensor, bias: Tensor | None) -> Tensor:
         return linear(x, self._packed[layer], bias)
+
+    def apply_gated(self, layer: nn.Module, x: Tensor, bias: Tensor | None, gate: Gate) -> Tensor:
+        return gated_linear(x, self._packed[layer], bias, gate)
 
 
 METHOD = Unquantized
