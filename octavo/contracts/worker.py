@@ -26,7 +26,7 @@ class Unfinished(Protocol):
     """Tokens that a device still computes."""
 
     def result(self) -> ModelRunnerOutput:
-        """Wait for them. May be called from any thread."""
+        """Wait for them, in any thread."""
 
 
 class WorkerAPI(Protocol):
@@ -55,10 +55,7 @@ class WorkerAPI(Protocol):
         """Call 2: apply the plan to the rows and run the forward pass."""
 
     def sample(self, sample: SampleInput) -> ModelRunnerOutput | Unfinished:
-        """Call 3: draw the tokens of the oldest plan not yet sampled.
-
-        A device that computes beside its host may return before they are there.
-        """
+        """Call 3: draw the tokens of the oldest plan not yet sampled; they may come later."""
 
     def reset(self) -> None:
         """Forget every row and every plan in flight."""

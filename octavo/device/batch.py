@@ -15,7 +15,7 @@ from torch import Tensor
 from octavo.config.scheduler import SchedulerConfig
 from octavo.contracts.kv import KVGroup
 from octavo.contracts.schedule import BlockUpdates, NewRequest, SchedulerOutput
-from octavo.device.memory import upload
+from octavo.device.ops.upload import upload
 
 Ints = NDArray[np.int64]
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from octavo.device.attention.interface import ForwardContext
-from octavo.device.batch import StepRows
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +34,8 @@ class Room:
 class Graphs(Protocol):
     """How the forward pass of a step is launched."""
 
-    def room_for(self, step: StepRows) -> Room | None:
-        """What ``step`` is to be padded to; None leaves it as it is."""
+    def room_for(self, num_requests: int, num_tokens: int, longest: int) -> Room | None:
+        """What a step is to be padded to; None leaves it as it is."""
 
     def forward(
         self, token_ids: Tensor, positions: Tensor, ctx: ForwardContext, room: Room | None
@@ -54,7 +53,12 @@ class NoGraphs:
     def __init__(self, forward: Forward) -> None:
         self._forward = forward
 
-    def room_for(self, step: StepRows) -> Room | None:  # noqa: ARG002 (interface)
+    def room_for(
+        self,
+        num_requests: int,  # noqa: ARG002 (interface)
+        num_tokens: int,  # noqa: ARG002 (interface)
+        longest: int,  # noqa: ARG002 (interface)
+    ) -> Room | None:
         """Pad nothing."""
         return None
 
@@ -90,14 +94,12 @@ class CudaGraphs:
     _captured: dict[Room, _Captured] = field(default_factory=dict)
     _pool: Any = None  # Any: an opaque handle
 
-    def room_for(self, step: StepRows) -> Room | None:
+    def room_for(self, num_requests: int, num_tokens: int, longest: int) -> Room | None:
         """Pad requests to the next captured number, and contexts to a power of two."""
-        count = len(step.rows)
-        if int(step.query_start[-1]) != count or count > _SIZES[-1]:
+        if num_tokens != num_requests or num_requests > _SIZES[-1]:
             return None
-        longest = int((step.starts + step.lengths).max())
         positions = max(_LEAST_POSITIONS, 1 << (longest - 1).bit_length())
-        requests = min(_SIZES[bisect_left(_SIZES, count)], self.max_requests)
+        requests = min(_SIZES[bisect_left(_SIZES, num_requests)], self.max_requests)
         return Room(requests, min(positions, self.max_positions))
 
     def forward(

@@ -122,17 +122,6 @@ def measure(config: OctavoConfig, weights: Iterable[Tensor]) -> MemoryReport:
     )
 
 
-def upload(array: NDArray[Any], device: torch.device) -> Tensor:  # Any: dtype is a value here
-    """Return ``array`` on the device, without waiting for what the device does.
-
-    On CPU it shares the array's memory.
-    """
-    tensor = torch.from_numpy(array)
-    if device.type == "cpu":
-        return tensor
-    return tensor.pin_memory().to(device, non_blocking=True)
-
-
 def _total_and_available(device: str) -> tuple[int, int]:
     """Return the memory of the device, and what is free of it, in bytes."""
     if device == "cuda":

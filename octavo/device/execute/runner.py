@@ -30,7 +30,8 @@ class ModelRunner:
             returns: [T, hidden_size]
         """
         step = self._batch.apply(plan)
-        room = self._graphs.room_for(step)
+        longest = int((step.starts + step.lengths).max())
+        room = self._graphs.room_for(len(step.rows), int(step.query_start[-1]), longest)
         inputs = self._inputs.build(step, room)
         ctx = ForwardContext(inputs.attention, self._caches.group_of, self._caches.layers)
         hidden = self._graphs.forward(inputs.token_ids, inputs.positions, ctx, room)

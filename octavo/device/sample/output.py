@@ -11,7 +11,7 @@ from torch import Tensor
 
 from octavo.contracts.runner import ModelRunnerOutput, PromptLogprobs, RowStatus
 from octavo.device.batch import DeviceBatch, StepRows
-from octavo.device.memory import upload
+from octavo.device.ops.upload import upload
 from octavo.device.sample.direct import DirectDraw, Fetched
 from octavo.device.sample.logprobs import positions_at_once, prompt_logprobs
 from octavo.device.sample.sampler import Drawn, Sampler
