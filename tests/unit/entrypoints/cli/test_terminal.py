@@ -18,10 +18,14 @@ from tests.unit.api.http.reading import eventually
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 IN_TERMINAL = (
-    "import fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    "import fcntl, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    "signal.signal(signal.SIGINT, signal.default_int_handler);"
     "from octavo.entrypoints.cli.main import main; sys.exit(main(sys.argv[1:]))"
 )
-"""Keys such as Ctrl-C reach the process whose controlling terminal this is."""
+"""Keys such as Ctrl-C reach the process whose controlling terminal this is.
+
+Tests that run in a shell's background inherit that SIGINT is ignored; a person's terminal does not.
+"""
 
 
 class Terminal:
