@@ -7,6 +7,7 @@ docs/decisions/ has the figures. On CUDA ``cuda/product.py`` chooses.
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Protocol
@@ -133,8 +134,9 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None, *, is_packed: bool)
 
 
 def _has_onednn() -> bool:
+    """Whether torch has it, on the kind of processor where its products were measured."""
     available: bool = torch._C._has_mkldnn
-    return available
+    return available and platform.machine().lower() in ("x86_64", "amd64")
 
 
 def _onednn_dtypes() -> set[torch.dtype]:
