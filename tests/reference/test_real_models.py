@@ -78,6 +78,7 @@ def test_the_demo_model_answers_short_prompts_as_transformers_does() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_real_model_answers_as_transformers_does(name: str, point: str) -> None:
