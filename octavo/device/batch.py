@@ -67,6 +67,8 @@ class DeviceBatch:
             # Host memory everywhere: a step sends the part it needs.
             self.block_tables.append(np.zeros(shape, np.int32))
         self._num_blocks = np.zeros((len(groups), rows), np.int64)
+        self.version = 0
+        """Changes when a block table does."""
 
     @property
     def width(self) -> int:
@@ -143,6 +145,7 @@ class DeviceBatch:
             self._extend(group, row, update.block_ids[offsets[index] : offsets[index + 1]])
 
     def _extend(self, group: int, row: int, block_ids: NDArray[np.int32]) -> None:
+        self.version += 1
         begin, table = self._num_blocks[group, row], self.block_tables[group]
         end = begin + len(block_ids)
         assert end <= table.shape[1], f"row {row} has {end} blocks of group {group}"

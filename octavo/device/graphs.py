@@ -16,6 +16,8 @@ from octavo.device.attention.interface import ForwardContext
 logger = logging.getLogger(__name__)
 
 Forward = Callable[[Tensor, Tensor, ForwardContext], Tensor]
+Tokens = Callable[[], Tensor]
+"""Gathers a step's token ids on the device."""
 
 _SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
 """Requests that graphs are captured for."""
@@ -29,6 +31,8 @@ class Room:
     requests: int
     positions: int
     """Longest context."""
+    draws: bool = False
+    """Tokens are drawn with the forward pass."""
 
 
 class Graphs(Protocol):
@@ -38,9 +42,9 @@ class Graphs(Protocol):
         """What a step is to be padded to; None leaves it as it is."""
 
     def forward(
-        self, token_ids: Tensor, positions: Tensor, ctx: ForwardContext, room: Room | None
+        self, tokens: Tokens, positions: Tensor, ctx: ForwardContext, room: Room | None
     ) -> Tensor:
-        """Return the hidden states of ``model.forward(token_ids, positions, ctx)``.
+        """Return the hidden states of ``model.forward(tokens(), positions, ctx)``.
 
         They are valid until the next call. With a room, inputs of equal rooms must lie at the
         same places.
@@ -64,13 +68,13 @@ class NoGraphs:
 
     def forward(
         self,
-        token_ids: Tensor,
+        tokens: Tokens,
         positions: Tensor,
         ctx: ForwardContext,
         room: Room | None,  # noqa: ARG002 (interface)
     ) -> Tensor:
         """Call the model's forward pass."""
-        return self._forward(token_ids, positions, ctx)
+        return self._forward(tokens(), positions, ctx)
 
 
 @dataclass(slots=True)
@@ -87,7 +91,9 @@ class CudaGraphs:
     that cannot be captured goes on as a call.
     """
 
-    run: Forward
+    model: Forward
+    draw: Callable[[Tensor], None]
+    """From hidden states to tokens, in rooms that draw."""
     max_requests: int
     max_positions: int
     _seen: set[Room] = field(default_factory=set)
@@ -103,22 +109,28 @@ class CudaGraphs:
         return Room(requests, min(positions, self.max_positions))
 
     def forward(
-        self, token_ids: Tensor, positions: Tensor, ctx: ForwardContext, room: Room | None
+        self, tokens: Tokens, positions: Tensor, ctx: ForwardContext, room: Room | None
     ) -> Tensor:
         """Replay the graph of ``room``, or call the model."""
         if room is None:
-            return self.run(token_ids, positions, ctx)
+            return self.model(tokens(), positions, ctx)
         captured = self._captured.get(room)
         if captured is None and room in self._seen:
-            captured = self._capture(token_ids, positions, ctx, room)
+            captured = self._capture(tokens, positions, ctx, room)
         self._seen.add(room)
         if captured is None:
-            return self.run(token_ids, positions, ctx)
+            return self._run(tokens, positions, ctx, room)
         captured.graph.replay()
         return captured.hidden
 
+    def _run(self, tokens: Tokens, positions: Tensor, ctx: ForwardContext, room: Room) -> Tensor:
+        hidden = self.model(tokens(), positions, ctx)
+        if room.draws:
+            self.draw(hidden)
+        return hidden
+
     def _capture(
-        self, token_ids: Tensor, positions: Tensor, ctx: ForwardContext, room: Room
+        self, tokens: Tokens, positions: Tensor, ctx: ForwardContext, room: Room
     ) -> _Captured | None:
         """Record the step without running it; None, and a warning, where that fails."""
         if self._pool is None:
@@ -129,7 +141,7 @@ class CudaGraphs:
             with torch.cuda.stream(stream):
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
                 try:
-                    hidden = self.run(token_ids, positions, ctx)
+                    hidden = self._run(tokens, positions, ctx, room)
                 finally:
                     graph.capture_end()
         except RuntimeError as error:

@@ -41,6 +41,11 @@ class Memory:
         """Return a buffer that the host fills and the device reads."""
         return Staged(self.tensor(name, shape, dtype))
 
+    def staged_together(self, name: str, columns: dict[str, torch.dtype], size: int) -> Columns:
+        """Return columns of ``size`` elements that are sent in one copy."""
+        widths = [dtype.itemsize * -(-size // 2) * 2 for dtype in columns.values()]
+        return Columns(self.staged(name, (sum(widths),), torch.uint8), columns, widths)
+
     def close(self) -> None:
         """Hand out nothing more."""
         self._is_closed = True
@@ -74,6 +79,33 @@ class Staged:
         if not self._is_shared:
             self.tensor[:count].copy_(self._hosts[self._turn][:count], non_blocking=True)
         return self.tensor[:count]
+
+
+class Columns:
+    """Several columns of one buffer."""
+
+    def __init__(self, staged: Staged, columns: dict[str, torch.dtype], widths: list[int]) -> None:
+        self._staged = staged
+        self._places: dict[str, tuple[slice, torch.dtype]] = {}
+        begin = 0
+        for (name, dtype), width in zip(columns.items(), widths, strict=True):
+            self._places[name] = (slice(begin, begin + width), dtype)
+            begin += width
+        self.tensors = {
+            name: staged.tensor[place].view(dtype) for name, (place, dtype) in self._places.items()
+        }
+        """As the device sees them."""
+
+    def turn(self) -> dict[str, NDArray[Any]]:  # Any: dtype is a value here
+        """Return the host columns to fill for this step."""
+        host = torch.from_numpy(self._staged.turn())
+        return {
+            name: host[place].view(dtype).numpy() for name, (place, dtype) in self._places.items()
+        }
+
+    def send(self) -> None:
+        """Let the device see all of them."""
+        self._staged.send(self._staged.tensor.shape[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,13 @@ class Worker:
         self._ready = _Ready(
             kv_cache,
             batch,
-            ModelRunner(batch, inputs, caches, graphs),
+            ModelRunner(
+                batch,
+                inputs,
+                caches,
+                graphs,
+                stage_draw=direct.stage if direct is not None else _never,
+            ),
             TokenDrawer(
                 batch,
                 state,
@@ -144,13 +150,16 @@ class Worker:
         self, batch: DeviceBatch, state: SamplingState
     ) -> tuple[DirectDraw | None, Graphs]:
         """What a device has that computes beside its host: draws without waiting, and graphs."""
+        model, limits = self._model, self._config.scheduler
         if self._device.type != "cuda":
-            return None, NoGraphs(self._model.forward)
-        limits = self._config.scheduler
-        return (
-            DirectDraw(batch, state, self._memory, limits.max_num_seqs),
-            CudaGraphs(self._model.forward, limits.max_num_seqs, limits.max_model_len),
-        )
+            return None, NoGraphs(model.forward)
+        direct = DirectDraw(batch, state, self._memory, limits.max_num_seqs)
+
+        def draw(hidden: Tensor) -> None:
+            direct.launch(model.compute_logits(hidden))
+
+        graphs = CudaGraphs(model.forward, draw, limits.max_num_seqs, limits.max_model_len)
+        return direct, graphs
 
     def warm_up(self) -> None:
         """Run ordinary plans of made-up requests, then forget them."""
@@ -212,6 +221,11 @@ def make_worker(init: WorkerInit) -> WorkerAPI:
     """Return a worker of the real model. What executors are given by name."""
     load = cast(Load, load_model)  # the loader promises a module, and its models are causal
     return Worker(init, load)
+
+
+def _never(_step: StepRows) -> bool:
+    """No step's tokens are drawn with its forward pass."""
+    return False
 
 
 @contextmanager

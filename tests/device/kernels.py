@@ -142,6 +142,8 @@ class Cases:
             out=self.poisoned(*query.shape), **facts,
         )  # fmt: skip
         yield f"prefill {heads}", error(out, attention.reference(query, held[2], **facts))
+        if self.dtype != torch.bfloat16:
+            return  # the backend does not mix the two kernels
         last = query[start[1:].long() - 1]
         partial = tuple(torch.empty(1, 1, 1, n, device=self.device) for n in (size, 2))
         alone = attention.decode(

@@ -5,7 +5,9 @@ T tokens this step, R requests this step, B blocks per request.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,15 +19,15 @@ from octavo.config.scheduler import SchedulerConfig
 from octavo.device.attention.interface import AttentionMetadata
 from octavo.device.batch import DeviceBatch, Ints, StepRows
 from octavo.device.graphs import Room
-from octavo.device.memory import Memory, Staged
+from octavo.device.memory import Columns, Memory, Staged
 
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
     """What the model reads in one step."""
 
-    token_ids: Tensor
-    """[T] int64"""
+    tokens: Callable[[], Tensor]
+    """Gathers token ids, [T] int64."""
     positions: Tensor
     """[T] int64"""
     attention: list[AttentionMetadata]
@@ -44,7 +46,7 @@ class InputBuilder:
     def __init__(self, batch: DeviceBatch, limits: SchedulerConfig, memory: Memory) -> None:
         tokens, requests = limits.max_num_batched_tokens, limits.max_num_seqs
         self._batch = batch
-        self._arange = np.arange(max(tokens, requests) + 1, dtype=np.int64)
+        self._arange = np.arange(tokens, dtype=np.int64)
         self._positions = memory.staged("step", (tokens,), torch.int64)
         self._places = memory.staged("step", (tokens,), torch.int64)
         self._token_ids = memory.tensor("step", (tokens,), torch.int64)
@@ -58,35 +60,29 @@ class InputBuilder:
             )
             for table in batch.block_tables
         ]
+        self._padded = PaddedInputs(batch, self._groups, limits.max_num_seqs, memory)
 
     def build(self, step: StepRows, room: Room | None = None) -> StepInputs:
-        """Fill the buffers; the result is valid until the next call.
-
-        Rows that pad a step to ``room`` have one token, that of position 0 of row 0, and read and
-        write block 0.
-        """
+        """Fill the buffers; the result is valid until the next call."""
+        if room is not None:
+            return self._padded.build(step, room)
+        self._padded.forget()
         count, requests = int(step.query_start[-1]), len(step.rows)
-        padding = 0 if room is None else room.requests - requests
         row_of, positions = self._token_places(step, count)
-        places = self._places.turn()[: count + padding]
-        np.multiply(row_of, self._batch.width, out=places[:count])
-        places[:count] += positions
-        places[count:] = 0
-        self._positions.host[count : count + padding] = 0
-        query_start = self._query_start.turn()[: requests + padding + 1]
-        query_start[: requests + 1] = step.query_start
-        query_start[requests + 1 :] = self._arange[count + 1 : count + padding + 1]
-        seq_lens = self._seq_lens.turn()[: requests + padding]
-        np.add(step.starts, step.lengths, out=seq_lens[:requests], casting="same_kind")
-        seq_lens[requests:] = 1
-        query = self._query_start.send(len(query_start)), self._seq_lens.send(len(seq_lens))
-        lengths = [*step.lengths.tolist(), *[1] * padding], seq_lens.tolist()
-        longest = max(lengths[1]) if room is None else room.positions
+        places = self._places.turn()[:count]
+        np.multiply(row_of, self._batch.width, out=places)
+        places += positions
+        query_start = self._query_start.turn()[: requests + 1]
+        query_start[:] = step.query_start
+        seq_lens = self._seq_lens.turn()[:requests]
+        np.add(step.starts, step.lengths, out=seq_lens, casting="same_kind")
+        query = self._query_start.send(requests + 1), self._seq_lens.send(requests)
+        lengths = step.lengths.tolist(), seq_lens.tolist()
         return StepInputs(
-            token_ids=self._gather_tokens(count + padding),
-            positions=self._positions.send(count + padding),
+            tokens=self._token_gather(count),
+            positions=self._positions.send(count),
             attention=[
-                self._metadata(group, step, (row_of, positions), query, (*lengths, longest))
+                self._metadata(group, step, (row_of, positions), query, lengths)
                 for group in range(len(self._groups))
             ],
         )
@@ -102,10 +98,14 @@ class InputBuilder:
         positions += np.repeat(step.starts - step.query_start[:-1], step.lengths)
         return row_of, positions
 
-    def _gather_tokens(self, count: int) -> Tensor:
-        narrow, wide = self._narrow[:count], self._token_ids[:count]
-        torch.index_select(self._batch.token_ids.view(-1), 0, self._places.send(count), out=narrow)
-        return wide.copy_(narrow)
+    def _token_gather(self, count: int) -> Callable[[], Tensor]:
+        return partial(
+            _gather,
+            self._batch.token_ids.view(-1),
+            self._places.send(count),
+            self._narrow[:count],
+            self._token_ids[:count],
+        )
 
     def _metadata(
         self,
@@ -113,30 +113,118 @@ class InputBuilder:
         step: StepRows,
         places: tuple[Ints, Ints],
         query: tuple[Tensor, Tensor],
-        lengths: tuple[list[int], list[int], int],
+        lengths: tuple[list[int], list[int]],
     ) -> AttentionMetadata:
         block_size, buffers = self._batch.block_sizes[group], self._groups[group]
         table = self._batch.block_tables[group]
-        count, total = len(step.rows), len(lengths[0])
-        num_tokens = len(places[0]) + total - count
-        num_blocks = -(-lengths[2] // block_size)
-        slots = buffers.slots.turn()[:num_tokens]
-        _fill_slots(slots[: len(places[0])], table, places, block_size)
-        slots[len(places[0]) :] = 0
-        gathered = buffers.table.turn()[: total * num_blocks].reshape(total, num_blocks)
-        np.take(table[:, :num_blocks], step.rows, axis=0, out=gathered[:count], mode="clip")
-        gathered[count:] = 0
+        longest = max(lengths[1])
+        num_blocks = -(-longest // block_size)
+        _fill_slots(buffers.slots.turn()[: len(places[0])], table, places, block_size)
+        size = len(step.rows) * num_blocks
+        gathered = buffers.table.turn()[:size].reshape(len(step.rows), num_blocks)
+        np.take(table[:, :num_blocks], step.rows, axis=0, out=gathered, mode="clip")
         return AttentionMetadata(
             query_start=query[0],
             seq_lens=query[1],
-            block_table=buffers.table.send(gathered.size).view(total, num_blocks),
-            slot_mapping=buffers.slots.send(num_tokens),
+            block_table=buffers.table.send(size).view(len(step.rows), num_blocks),
+            slot_mapping=buffers.slots.send(len(places[0])),
             block_size=block_size,
             max_query_len=max(lengths[0]),
-            max_seq_len=lengths[2],
+            max_seq_len=longest,
             host_query_lens=lengths[0],
             host_seq_lens=lengths[1],
         )
+
+
+class PaddedInputs:
+    """Inputs of steps of one token per request, padded to a ``Room``; few copies to the device.
+
+    Rows that are padding have the first token of row 0, at position 0, and read and write block 0.
+    """
+
+    def __init__(
+        self, batch: DeviceBatch, groups: list[_GroupBuffers], size: int, memory: Memory
+    ) -> None:
+        self._batch = batch
+        self._groups = groups
+        self._slots = [f"slots {index}" for index in range(len(groups))]
+        names = dict.fromkeys(("positions", "places", *self._slots), torch.int64)
+        names["seq_lens"] = torch.int32
+        self._columns: Columns = memory.staged_together("step", names, size)
+        self._token_ids = memory.tensor("step", (size,), torch.int64)
+        self._narrow = memory.tensor("step", (size,), torch.int32)
+        self._sent: tuple[int, Room, bytes] | None = None
+        """What the device's block tables hold."""
+        self._query_start = memory.tensor("step", (size + 1,), torch.int32)
+        self._query_start.copy_(torch.arange(size + 1))
+
+    def build(self, step: StepRows, room: Room) -> StepInputs:
+        """Fill the buffers; the result is valid until the next call."""
+        count, total = len(step.rows), room.requests
+        host, there = self._columns.turn(), self._columns.tensors
+        for column in host.values():
+            column[count:total] = 0
+        positions = host["positions"][:count]
+        positions[:] = step.starts
+        np.multiply(step.rows, self._batch.width, out=host["places"][:count])
+        host["places"][:count] += positions
+        np.add(step.starts, 1, out=host["seq_lens"][:count], casting="same_kind")
+        host["seq_lens"][count:total] = 1
+        for index, table in enumerate(self._batch.block_tables):
+            slots = host[self._slots[index]][:count]
+            _fill_slots(slots, table, (step.rows, positions), self._batch.block_sizes[index])
+        self._columns.send()
+        self._send_tables(step, room)
+        return StepInputs(
+            tokens=partial(
+                _gather,
+                self._batch.token_ids.view(-1),
+                there["places"][:total],
+                self._narrow[:total],
+                self._token_ids[:total],
+            ),
+            positions=there["positions"][:total],
+            attention=[self._metadata(group, room, there) for group in range(len(self._groups))],
+        )
+
+    def _send_tables(self, step: StepRows, room: Room) -> None:
+        """Send block tables, unless the device has them from the last step."""
+        rows = step.rows.tobytes()
+        sent = (self._batch.version, room, rows)
+        if sent == self._sent:
+            return
+        self._sent = sent
+        for group, table in enumerate(self._batch.block_tables):
+            num_blocks = -(-room.positions // self._batch.block_sizes[group])
+            staged = self._groups[group].table
+            gathered = staged.turn()[: room.requests * num_blocks].reshape(-1, num_blocks)
+            part = gathered[: len(step.rows)]
+            np.take(table[:, :num_blocks], step.rows, axis=0, out=part, mode="clip")
+            gathered[len(step.rows) :] = 0
+            staged.send(gathered.size)
+
+    def forget(self) -> None:
+        """Send block tables again: another step has used their place."""
+        self._sent = None
+
+    def _metadata(self, group: int, room: Room, there: dict[str, Tensor]) -> AttentionMetadata:
+        block_size, total = self._batch.block_sizes[group], room.requests
+        num_blocks = -(-room.positions // block_size)
+        table = self._groups[group].table.tensor[: total * num_blocks].view(total, num_blocks)
+        return AttentionMetadata(
+            query_start=self._query_start[: total + 1],
+            seq_lens=there["seq_lens"][:total],
+            block_table=table,
+            slot_mapping=there[self._slots[group]][:total],
+            block_size=block_size,
+            max_query_len=1,
+            max_seq_len=room.positions,
+        )
+
+
+def _gather(tokens: Tensor, places: Tensor, narrow: Tensor, wide: Tensor) -> Tensor:
+    torch.index_select(tokens, 0, places, out=narrow)
+    return wide.copy_(narrow)
 
 
 def _fill_slots(

@@ -6,6 +6,7 @@ S rows that sample.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +63,10 @@ class DirectDraw:
         self._state = state
         self._kernels = cuda_kernels("draw")
         self._size = max_requests
+        self._staged: StepRows | None = None
+        """A step whose tokens are drawn with its forward pass."""
         self._columns = memory.staged("sample", (3 * max_requests,), torch.int64)
+        self._there = self._columns.tensor.view(3, max_requests)
         self._out = memory.tensor("sample", (2, max_requests), torch.int32)
         self._hosts = [
             torch.zeros((2, max_requests), dtype=torch.int32, pin_memory=True)
@@ -74,17 +78,41 @@ class DirectDraw:
         """Whether every row of ``step`` is drawn in one pass."""
         return bool(self._state.is_direct[step.rows].all())
 
-    def draw(self, logits: Tensor, rows: Ints) -> None:
-        """Draw a token for each of ``rows`` and append it. ``logits``: [S, V]."""
+    def stage(self, step: StepRows) -> bool:
+        """Get ready to draw with ``launch`` before the sample call, where that can be.
+
+        Requests must be known, and all of them sample.
+        """
+        self._staged = None
+        if step.new or len(step.sampling) != len(step.rows) or not self.serves(step):
+            return False
+        self._send(step.rows)
+        self._staged = step
+        return True
+
+    def launch(self, logits: Tensor) -> None:
+        """Draw what was sent, one token per line of ``logits`` [S, V]."""
+        token_ids = self._batch.token_ids.view(-1)
+        self._kernels.draw(logits, self._there, rows=token_ids, out=self._out)
+
+    def draw(self, step: StepRows, logits: Callable[[], Tensor]) -> None:
+        """Draw a token for each row that samples, unless that was done, and count it."""
+        rows = step.rows[step.sampling]
+        if self._staged is not step and len(rows):
+            self._send(rows)
+            self.launch(logits())
+        self._staged = None
+        self._batch.count_appended(rows)
+
+    def _send(self, rows: Ints) -> None:
         state, count = self._state, len(rows)
         columns = self._columns.turn().reshape(3, self._size)
         columns[0, :count] = state.temperature[rows].view(np.int32)
         columns[1, :count] = noise_keys(state.seeds[rows], self._batch.num_tokens[rows])
         columns[2, :count] = self._batch.next_places(rows)
-        there = self._columns.send(3 * self._size).view(3, self._size)
-        token_ids = self._batch.token_ids.view(-1)
-        self._kernels.draw(logits, there, rows=token_ids, out=self._out)
-        self._batch.count_appended(rows)
+        columns[0, count:] = 0
+        columns[2, count:] = -1
+        self._columns.send(3 * self._size)
 
     def fetch(self, step: StepRows, start_time: float) -> Fetched:
         """Send what was drawn to the host, behind everything the device has to do."""

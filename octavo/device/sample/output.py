@@ -54,9 +54,7 @@ class TokenDrawer:
         for request in step.new:
             self._state.start(request.row, request.sampling)
         if self._direct is not None and self._direct.serves(step):
-            if len(step.sampling):
-                logits = self._lm_head(_sampling_rows(step, hidden))
-                self._direct.draw(logits, step.rows[step.sampling])
+            self._direct.draw(step, lambda: self._lm_head(_sampling_rows(step, hidden)))
             return self._direct.fetch(step, start_time)
         count = len(step.rows)
         status = np.zeros(count, np.int32)

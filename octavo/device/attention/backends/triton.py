@@ -1,7 +1,8 @@
 """Paged attention in Triton: the backend of CUDA devices.
 
-Steps of one query each take the decode kernel, others the prefill kernel; both give a query the
-same bits. A block is [2, Hkv, block_size, D].
+Steps of one query each take the decode kernel, others the prefill kernel; in bfloat16 both give a
+query the same bits. Other types take the prefill kernel alone. A block is
+[2, Hkv, block_size, D].
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch import Tensor
 from octavo.device.attention.interface import AttentionMetadata, AttentionSpec
 from octavo.device.attention.prepare import HeadNorms, Rotation, rotated
 from octavo.device.ops.by_device import cuda_kernels
+from octavo.device.ops.upload import upload
 
 _HEAD_SIZES = (64, 128, 256)
 _PROGRAMS = 264
@@ -100,7 +102,7 @@ class Triton:
     def attend(self, query: Tensor, kv_cache: Tensor, meta: AttentionMetadata) -> Tensor:
         spec, out = self._spec, torch.empty_like(query)
         window = spec.sliding_window or 0
-        if meta.max_query_len > 1:
+        if meta.max_query_len > 1 or spec.dtype != torch.bfloat16:
             tile_request, tile_first = self._tiles_of(meta)
             attended: Tensor = self._kernels.prefill(
                 query,
@@ -145,11 +147,12 @@ class Triton:
 
     def _tiles_of(self, meta: AttentionMetadata) -> tuple[Tensor, Tensor]:
         """Return the request and the first query of every tile; layers of a group share them."""
+        if meta.max_query_len == 1:  # may be captured: nothing from the host
+            count, device = meta.seq_lens.shape[0], meta.seq_lens.device
+            request = torch.arange(count, dtype=torch.int32, device=device)
+            return request, torch.zeros_like(request)
         if self._tiles is None or self._tiles[0] is not meta:
-            request, first = self._plan_tiles(meta)
-            both = torch.from_numpy(np.stack((request, first)))
-            if meta.seq_lens.device.type == "cuda":
-                both = both.pin_memory().to(meta.seq_lens.device, non_blocking=True)
+            both = upload(np.stack(self._plan_tiles(meta)), meta.seq_lens.device)
             self._tiles = (meta, both[0], both[1])
         return self._tiles[1:]
 

@@ -20,7 +20,8 @@ PIECE = 64
 """Tokens of one piece; part of the numerics. [tokens]"""
 
 _NUM_WARPS, _NUM_STAGES = 2, 3
-_PREFILL_WARPS, _PREFILL_STAGES = 4, 2
+_PREFILL_WARPS, _PREFILL_STAGES, _PREFILL_REGISTERS = 4, 1, 168
+"""Registers so that three programs share a multiprocessor."""
 _PREFILL_ROWS = 64
 _LOG2_E = 1.4426950408889634
 
@@ -96,7 +97,7 @@ def prefill(
         WINDOW=window, PRECISION=_precision(query), H=num_heads,
         HKV=num_kv_heads, D=head_size, BLOCK_SIZE=block_size,
         ROWS=_PREFILL_ROWS, PIECE_=PIECE,
-        num_warps=_PREFILL_WARPS, num_stages=_PREFILL_STAGES,
+        num_warps=_PREFILL_WARPS, num_stages=_PREFILL_STAGES, maxnreg=_PREFILL_REGISTERS,
     )  # fmt: skip
     return out
 

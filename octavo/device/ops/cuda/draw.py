@@ -22,7 +22,7 @@ def draw(logits: Tensor, columns: Tensor, *, rows: Tensor, out: Tensor) -> Tenso
     Shapes:
         logits: [S, V]
         columns: [3, >= S] int64: bits of the float32 temperature (0 is greedy), key of the
-            noise, and place in ``rows``
+            noise, and place in ``rows`` (below 0: nowhere)
         rows: int32, flat
         out: [2, >= S] int32
     """
@@ -55,7 +55,15 @@ def _noise(key, token):
 
 @triton.jit
 def _draw_parts(
-    logits, columns, scores, tokens, stride_logits, stride_columns, V, parts, BLOCK: tl.constexpr
+    logits,
+    columns,
+    scores,
+    tokens,
+    stride_logits,
+    stride_columns,
+    V,
+    parts,
+    BLOCK: tl.constexpr,
 ):
     part, row = tl.program_id(0), tl.program_id(1).to(tl.int64)
     token = part * BLOCK + tl.arange(0, BLOCK)
@@ -75,7 +83,15 @@ def _draw_parts(
 
 @triton.jit
 def _draw_rows(
-    scores, tokens, columns, rows, out, stride_columns, stride_out, parts, PARTS: tl.constexpr
+    scores,
+    tokens,
+    columns,
+    rows,
+    out,
+    stride_columns,
+    stride_out,
+    parts,
+    PARTS: tl.constexpr,
 ):
     row, part = tl.program_id(0).to(tl.int64), tl.arange(0, PARTS)
     inside = part < parts
@@ -86,6 +102,6 @@ def _draw_rows(
     is_good = (tl.min(token, 0) >= 0) & (best > float("-inf")) & (best < float("inf"))
     chosen = tl.where(is_good, first, 0)
     place = tl.load(columns + 2 * stride_columns + row)
-    tl.store(rows + place, chosen)
+    tl.store(rows + place, chosen, mask=place >= 0)
     tl.store(out + row, chosen)
     tl.store(out + stride_out + row, tl.where(is_good, 0, 1))

@@ -15,7 +15,12 @@ def silu_and_mul(gate_up: Tensor) -> Tensor:
     rows, width = gate_up.shape[0], gate_up.shape[1] // 2
     out = torch.empty(rows, width, dtype=gate_up.dtype, device=gate_up.device)
     _silu_and_mul[(rows, triton.cdiv(width, _BLOCK))](
-        gate_up, out, width, gate_up.stride(0), BLOCK=_BLOCK, num_warps=4
+        gate_up,
+        out,
+        width,
+        gate_up.stride(0),
+        BLOCK=_BLOCK,
+        num_warps=4,
     )
     return out
 

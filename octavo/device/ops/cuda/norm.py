@@ -25,7 +25,8 @@ def rms_norm(
     _rms_norm[(m,)](
         x, weight, out, x if residual is None else residual,
         k, x.stride(0), out.stride(0), eps,
-        BLOCK=triton.next_power_of_2(k), ADD=residual is not None, num_warps=_NUM_WARPS,
+        BLOCK=triton.next_power_of_2(k), ADD=residual is not None,
+        num_warps=_NUM_WARPS,
     )  # fmt: skip
     return out
 
@@ -39,7 +40,16 @@ def rms_norm_reference(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 @triton.jit
 def _rms_norm(
-    x, weight, out, residual, K, stride_x, stride_out, eps, BLOCK: tl.constexpr, ADD: tl.constexpr
+    x,
+    weight,
+    out,
+    residual,
+    K,
+    stride_x,
+    stride_out,
+    eps,
+    BLOCK: tl.constexpr,
+    ADD: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
