@@ -64,7 +64,7 @@ BESIDE = {
 
 
 def model_folder(shape: dict[str, object]) -> Path:
-    """Write the configuration of a Qwen3 of this shape, and a tokenizer of one word."""
+    """Write the configuration of a Qwen3 of this shape, and a tokenizer of made-up words."""
     folder = Path(tempfile.mkdtemp(prefix="octavo-bench-"))
     config = {
         "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "dtype": "bfloat16",
@@ -73,7 +73,8 @@ def model_folder(shape: dict[str, object]) -> Path:
         "max_position_embeddings": 40_960, "attention_bias": False, **shape,
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
-    model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
+    vocab = {f"w{index}": index for index in range(VOCAB_SIZE)}
+    model = {"type": "WordLevel", "vocab": vocab, "unk_token": "w0"}
     (folder / "tokenizer.json").write_text(
         json.dumps({"version": "1.0", "model": model, "decoder": DECODER})
     )
