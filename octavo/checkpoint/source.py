@@ -43,7 +43,7 @@ def locate(
     """Find a folder, a .gguf file, a hub id (``org/name``, ``org/name:file.gguf``), or the demo.
 
     Raises:
-        CheckpointError: the path holds no model, or the hub cannot give it.
+        CheckpointError: the path holds no model, the hub cannot give it, or there is no demo.
         ConfigError: nothing is called that.
     """
     path = None if model is None else Path(model).expanduser()
@@ -82,11 +82,9 @@ def _demo() -> ModelSource:
     folders = list(spec.submodule_search_locations or ()) if spec else []
     files = sorted(file for folder in folders for file in Path(folder).glob("*.gguf"))
     if not files:
-        raise ConfigError(
-            "model",
-            None,
-            want="names no model, and the demo model is not installed",
-            fix=f"Name a folder, a .gguf file or a hub id, or run: {DEMO_COMMAND}",
+        raise CheckpointError(
+            "no model is named, and the demo model is not installed. "
+            f"Name a folder, a .gguf file or a hub id, or run: {DEMO_COMMAND}"
         )
     return ModelSource(DEMO_NAME, files[0], GGUF)
 

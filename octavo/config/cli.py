@@ -10,28 +10,21 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, overload
 
-from octavo.kit.errors import ConfigError
+from octavo.config.values import flag_of, from_yaml, kind_of, reader_of
+from octavo.kit.errors import ConfigError, OperatorError
 
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 
 POSITIONAL = "model"
-_SUFFIXES = {
-    "": 1,
-    **{letter: 1000 ** (place + 1) for place, letter in enumerate("kmgt")},
-    **{letter: 1024 ** (place + 1) for place, letter in enumerate("KMGT")},
-    **{f"{letter}iB": 1024 ** (place + 1) for place, letter in enumerate("KMGT")},
-    **{f"{letter}B": 1000 ** (place + 1) for place, letter in enumerate("KMGT")},
-}
-_WITH_SUFFIX = ("_bytes", "_len", "_tokens")
 
 
 @overload
@@ -67,7 +60,7 @@ def parse(
     _merge_positional(said, [f.name for cls in classes for f in fields(cls) if _is_positional(f)])
     path = said.pop("config", None)
     if path is not None:
-        said = {**_from_file(Path(path), classes), **said}
+        said = {**_from_file(Path(path), classes, prog), **said}
     return tuple(build(cls, said) for cls in classes)
 
 
@@ -79,14 +72,14 @@ def add_arguments(
     group = parser.add_argument_group((cls.__doc__ or cls.__name__).splitlines()[0].rstrip("."))
     for field in fields(cls):
         options = {**_options(field), "help": _help(field, docs), "default": argparse.SUPPRESS}
-        group.add_argument(_flag(field.name), dest=field.name, **options)
+        group.add_argument(flag_of(field.name), dest=field.name, **options)
         if _is_positional(field):
             group.add_argument(
                 _positional_dest(field.name),
                 nargs="?",
                 metavar=field.name.upper(),
                 default=argparse.SUPPRESS,
-                help=f"The same as {_flag(field.name)}.",
+                help=f"The same as {flag_of(field.name)}.",
             )
 
 
@@ -115,29 +108,6 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
     return docs
 
 
-def read_count(option: str, text: str) -> int:
-    """Read a whole number; k, M, G, T stand for powers of 1000 (lower) or 1024 (upper case).
-
-    Raises:
-        ConfigError: the text is something else.
-    """
-    number = text.rstrip("kmgtKMGTiB")
-    factor = _SUFFIXES.get(text[len(number) :], 1)
-    try:
-        value = float(number) * factor if factor > 1 else int(text)
-        count = int(value)
-    except (ValueError, OverflowError):
-        value, count = 0, -1
-    if value != count:
-        raise ConfigError(
-            option,
-            text,
-            want="must be a whole number, such as 4096, 8k (8000), 4K (4096) or 2G",
-            fix=f"Use {_flag(option)} 4096.",
-        )
-    return count
-
-
 class _Parser(argparse.ArgumentParser):
     """argparse, with errors that say what was meant."""
 
@@ -147,31 +117,32 @@ class _Parser(argparse.ArgumentParser):
         if unknown:
             flags = list(self._option_string_actions)
             word = next((word for word in unknown if word.startswith("-")), unknown[0])
-            raise _unknown("argument", word.split("=")[0], flags, self.prog)
+            raise _unknown(word.split("=")[0], word.split("=")[0], flags, self.prog)
         for name, value in vars(known).items():
             if value == []:  # what argparse makes of --flag=-- before Python 3.13
-                self.error(f"argument {_flag(name)}: expected one argument")
+                self.error(f"argument {flag_of(name)}: expected one argument")
         return vars(known)
 
     def error(self, message: str) -> NoReturn:
         option, _, reason = message.removeprefix("argument ").partition(": ")
-        raise ConfigError(
-            "argument", option, want=reason or "is not understood", fix=f"See {self.prog} --help."
-        )
+        raise NotUnderstood(option, reason or "is not understood", fix=f"See {self.prog} --help.")
 
 
-def _unknown(kind: str, word: str, known: list[str], where: str) -> ConfigError:
+class NotUnderstood(ConfigError):
+    """A word on the command line, or a key in a file, that says nothing to octavo."""
+
+    def __init__(self, said: str, want: str, *, fix: str) -> None:
+        OperatorError.__init__(self, f"{said}: {want}. {fix}")
+        self.option, self.want = said, want
+
+
+def _unknown(said: str, word: str, known: list[str], prog: str) -> NotUnderstood:
     near = get_close_matches(word, known, n=1)
-    return ConfigError(
-        kind,
-        word,
-        want=f"is not known to {where}",
-        fix=f"Did you mean {near[0]}?" if near else f"See {where} --help.",
+    return NotUnderstood(
+        said,
+        f"is not known to {prog}",
+        fix=f"Did you mean {near[0]}?" if near else f"See {prog} --help.",
     )
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _positional_dest(name: str) -> str:
@@ -199,51 +170,16 @@ def _merge_positional(said: dict[str, Any], names: list[str]) -> None:
             raise ConfigError(name, said[name], want=want, fix=f"Give the {name} once.")
 
 
-def _kind(field: Field[Any]) -> str:
-    return str(field.type).removesuffix(" | None")
-
-
-def _reader(field: Field[Any]) -> Callable[[str], object]:
-    """How the text of a flag becomes the value of its field."""
-    name = field.name
-
-    def whole(text: str) -> int:
-        if name.endswith(_WITH_SUFFIX):
-            return read_count(name, text)
-        return _number(name, text, int, "a whole number")
-
-    def real(text: str) -> float:
-        return _number(name, text, float, "a number")
-
-    readers: dict[str, Callable[[str], object]] = {
-        "int": whole,
-        "float": real,
-        "str": str,
-        "tuple[str, ...]": str,
-        "tuple[int, ...]": whole,
-    }
-    return readers[_kind(field)]
-
-
-def _number(name: str, text: str, kind: Callable[[str], A], what: str) -> A:
-    try:
-        return kind(text)
-    except ValueError:
-        raise ConfigError(
-            name, text, want=f"must be {what}", fix=f"Change the value of {_flag(name)}."
-        ) from None
-
-
 def _options(field: Field[Any]) -> dict[str, Any]:  # Any: what add_argument takes
-    if _kind(field) == "bool":
+    if kind_of(field) == "bool":
         return {"action": argparse.BooleanOptionalAction}
-    metavar = _kind(field).removeprefix("tuple[").split(",")[0].upper()
-    if not _kind(field).startswith("tuple"):
-        return {"type": _reader(field), "metavar": metavar}
+    metavar = kind_of(field).removeprefix("tuple[").split(",")[0].upper()
+    if not kind_of(field).startswith("tuple"):
+        return {"type": reader_of(field), "metavar": metavar}
     nargs = field.metadata.get("nargs")
     if nargs is None:
-        return {"action": _Append, "type": _reader(field), "metavar": metavar}
-    return {"action": _Append, "type": _reader(field), "metavar": metavar, "nargs": nargs}
+        return {"action": _Append, "type": reader_of(field), "metavar": metavar}
+    return {"action": _Append, "type": reader_of(field), "metavar": metavar, "nargs": nargs}
 
 
 class _Append(argparse.Action):
@@ -267,37 +203,14 @@ def _help(field: Field[Any], docs: dict[str, str]) -> str:
     return text.replace("%", "%%")
 
 
-def _from_file(path: Path, classes: tuple[type[Any], ...]) -> dict[str, object]:
+def _from_file(path: Path, classes: tuple[type[Any], ...], prog: str) -> dict[str, object]:
     """Read a YAML file of flags. The reader, and with it the YAML library, loads only here."""
     known = {field.name: field for cls in classes for field in fields(cls)}
     said: dict[str, object] = {}
     for key, value in import_module("octavo.config.file").read_yaml(path).items():
         name = key.lstrip("-").replace("-", "_")
         if name not in known:
-            raise _unknown("key", name, list(known), str(path))
+            raise _unknown(f"{key} in {path}", name, list(known), prog)
         if value is not None:
-            said[name] = _typed(known[name], value)
+            said[name] = from_yaml(known[name], value)
     return said
-
-
-def _typed(field: Field[Any], value: object) -> object:
-    """Give a YAML value the type of its field, by the same reading as on the command line."""
-    kind = _kind(field)
-    if kind == "bool":
-        if not isinstance(value, bool):
-            raise ConfigError(
-                field.name, value, want="must be true or false", fix="Change it in the file."
-            )
-        return value
-    if kind.startswith("tuple"):
-        items = value if isinstance(value, list) else [value]
-        return tuple(_reader(field)(_scalar(field.name, item)) for item in items)
-    return _reader(field)(_scalar(field.name, value))
-
-
-def _scalar(name: str, value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ConfigError(
-            name, value, want="must be a number or a text", fix="Change it in the file."
-        )
-    return str(value)

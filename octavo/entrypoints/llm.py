@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Self, TypeGuard
@@ -15,6 +15,7 @@ from octavo.api.frontend.prompts import Prompt, TextPrompt, TokensPrompt
 from octavo.api.http.schema.messages import read_conversation
 from octavo.config.args import EngineArgs
 from octavo.config.octavo import OctavoConfig
+from octavo.config.values import from_keyword
 from octavo.entrypoints.offline import Batch, Job, Progress, given
 from octavo.kit.env import read_environment
 from octavo.kit.errors import ConfigError, RequestRefused
@@ -37,6 +38,8 @@ class LLM:
     def __init__(self, model: str | None = None, **options: object) -> None:
         """Load ``model``; ``options`` are fields of ``EngineArgs``.
 
+        Values may also be texts, read as those of flags: ``kv_cache_memory_bytes="2G"``.
+
         Raises:
             OperatorError: the model or an option cannot work; the message says what to change.
         """
@@ -55,7 +58,9 @@ class LLM:
 
         Raises:
             RequestRefused: a prompt or parameter is out of bounds; nothing runs any more.
+            Closed: after ``close``.
         """
+        self._process.require_open()
         many = prompt_list(prompts)
         jobs = [
             Job(given(prompt), each)
@@ -79,6 +84,7 @@ class LLM:
         Raises:
             RequestRefused: as ``generate``, or the template refuses the messages.
         """
+        self._process.require_open()
         llm = self._process.llm
 
         async def prompt(place: str, turns: object) -> Prompt:
@@ -136,7 +142,7 @@ def engine_args(model: str | None, options: Mapping[str, object]) -> EngineArgs:
     """Arguments from keywords.
 
     Raises:
-        ConfigError: there is no such option.
+        ConfigError: there is no such option, or its value is of another type.
     """
     known = [each.name for each in fields(EngineArgs)]
     for name in options:
@@ -148,13 +154,13 @@ def engine_args(model: str | None, options: Mapping[str, object]) -> EngineArgs:
                 want="is not an option of LLM",
                 fix=f"Did you mean {near[0]}?" if near else "help(EngineArgs) lists them.",
             )
-    said = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
+    said = {"model": model, **options}
+    checked: Any = {  # Any: each option has its type
+        field.name: from_keyword(field, said[field.name])
+        for field in fields(EngineArgs)
+        if said.get(field.name) is not None
     }
-    if isinstance(said.get("served_model_name"), str):
-        said["served_model_name"] = (said["served_model_name"],)
-    checked: Any = said  # Any: the resolver looks at the values
-    return EngineArgs(model=model, **checked)
+    return EngineArgs(**checked)
 
 
 def prompt_list(prompts: PromptLike | Sequence[PromptLike]) -> list[Prompt]:
@@ -182,7 +188,7 @@ def _is_prompt(prompts: object) -> TypeGuard[PromptLike]:
 def _prompt(prompt: object, place: str) -> Prompt:
     match prompt:
         case TextPrompt() | TokensPrompt():
-            return prompt
+            return replace(prompt, param=place)
         case str():
             return TextPrompt(text=prompt, param=place)
         case {"prompt_token_ids": list(token_ids)} | list(token_ids):

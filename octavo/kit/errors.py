@@ -48,10 +48,12 @@ class PromptTooLong(RequestRefused):
     def __init__(
         self, *, num_prompt_tokens: int, max_tokens: int, limit: int, param: str = "prompt"
     ) -> None:
+        place = param if "[" in param else "prompt"
+        too_many = num_prompt_tokens + max_tokens - limit
         super().__init__(
-            f"prompt has {num_prompt_tokens} tokens and max_tokens is {max_tokens}, "
+            f"{place} has {counted(num_prompt_tokens, 'token')} and max_tokens is {max_tokens}, "
             f"but the model's context holds {limit}. Shorten the prompt by "
-            f"{num_prompt_tokens + max_tokens - limit} tokens or lower max_tokens.",
+            f"{counted(too_many, 'token')} or lower max_tokens.",
             param=param,
             code="context_length_exceeded",
         )
@@ -67,6 +69,7 @@ class ConfigError(OperatorError):
     def __init__(self, option: str, value: object, *, want: str, fix: str) -> None:
         super().__init__(f"{option}={value!r}: {want}. {fix}")
         self.option = option
+        self.want = want
 
 
 class CheckpointError(OperatorError):
@@ -112,3 +115,8 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, OctavoError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def counted(number: int, noun: str) -> str:
+    """Number and noun, in singular or plural."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -16,6 +16,7 @@ from octavo.contracts.request import FrontendMessage, Shutdown
 from octavo.contracts.worker import WorkerAPI, WorkerInit
 from octavo.engine.executor.base import Executor
 from octavo.engine.main import run_engine
+from octavo.kit.errors import OctavoError
 from octavo.kit.extension import ExtensionPoint
 from octavo.transport.base import EngineEnd, PeerGone
 from octavo.transport.inprocess import channel
@@ -24,6 +25,10 @@ _EXECUTORS = ExtensionPoint("octavo.executors", "octavo.engine.executor", "EXECU
 _CLOSE_TIMEOUT_S = 15.0
 
 T = TypeVar("T")
+
+
+class Closed(OctavoError):
+    """Something was asked for after ``close``."""
 
 
 class InProcess:
@@ -63,7 +68,22 @@ class InProcess:
     def run(
         self, work: Coroutine[Any, Any, T]
     ) -> T:  # Any: what a coroutine yields, its own affair
-        """Run a coroutine on the event loop and wait for it; Ctrl-C cancels it."""
+        """Run a coroutine on the event loop and wait for it; Ctrl-C cancels it.
+
+        Raises:
+            Closed: ``close`` was called.
+        """
+        if self._is_closed:
+            work.close()
+        self.require_open()
+        return self._run(work)
+
+    def require_open(self) -> None:
+        """Raise ``Closed`` after ``close``."""
+        if self._is_closed:
+            raise Closed("this LLM is closed and its memory given back. Make a new one.")
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: as in ``run``
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
@@ -76,7 +96,7 @@ class InProcess:
         if self._is_closed:
             return
         self._is_closed = True
-        self.run(self._stop())
+        self._run(self._stop())
         self._engine_thread.join(_CLOSE_TIMEOUT_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._loop_thread.join()

@@ -116,9 +116,11 @@ def require_choice(option: str, value: str | None, choices: Sequence[str]) -> No
     """
     if value is not None and value not in choices:
         flag = option.replace("_", "-")
+        are_numbers = all(choice.isdecimal() for choice in choices)
+        listed = sorted(choices, key=int) if are_numbers else choices
         raise ConfigError(
             option,
-            value,
-            want=f"must be one of {', '.join(choices) or 'none, since nothing is installed'}",
+            int(value) if are_numbers and value.isdecimal() else value,
+            want=f"must be one of {', '.join(listed) or 'none, since nothing is installed'}",
             fix=f"Use --{flag} {choices[0]}." if choices else f"Leave out --{flag}.",
         )

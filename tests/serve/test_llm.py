@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from octavo import LLM, SamplingParams
+from octavo.api.frontend.prompts import TokensPrompt
+from octavo.config.args import EngineArgs
+from octavo.entrypoints.llm import engine_args
 from octavo.kit.errors import ConfigError, RequestRefused
+from octavo.launch.inprocess import Closed
 
 GREEDY = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
 
@@ -123,6 +129,76 @@ def test_the_bar_shows_requests_and_rates(llm: LLM, capsys: pytest.CaptureFixtur
 def test_an_unknown_option_suggests_the_nearest(tiny_model: str) -> None:
     with pytest.raises(ConfigError, match="max_model_len"):
         LLM(tiny_model, max_model_lenn=5)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"max_model_len": 512.5}, "max_model_len=512.5: must be a whole number"),
+        ({"threads": 1.5}, "threads=1.5: must be a whole number. Change threads."),
+        ({"seed": "x"}, "seed='x': must be a whole number"),
+        ({"seed": True}, "seed=True: must be a number"),
+        ({"enable_prefix_caching": "no"}, "enable_prefix_caching='no': must be True or False"),
+        ({"model": 5}, "model=5: must be a text"),
+        ({"served_model_name": 5}, "served_model_name=5: must be a text"),
+        ({"gpu_memory_utilization": [0.5]}, "gpu_memory_utilization=[0.5]: must be a number"),
+    ],
+)
+def test_a_keyword_of_another_type_is_refused_by_name(
+    options: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(reason)):
+        LLM(**options)
+
+
+def test_keywords_are_read_as_flags_are() -> None:
+    args = engine_args(
+        "m",
+        {
+            "kv_cache_memory_bytes": "64M",
+            "max_model_len": "4K",
+            "block_size": "16",
+            "gpu_memory_utilization": "0.5",
+            "served_model_name": ["a", "b"],
+            "tokenizer": Path("t"),
+            "enable_prefix_caching": False,
+            "seed": None,
+        },
+    )
+
+    assert args == EngineArgs(
+        model="m",
+        kv_cache_memory_bytes=64 << 20,
+        max_model_len=4096,
+        block_size=16,
+        gpu_memory_utilization=0.5,
+        served_model_name=("a", "b"),
+        tokenizer="t",
+        enable_prefix_caching=False,
+    )
+    assert engine_args("m", {"served_model_name": "a"}).served_model_name == ("a",)
+
+
+def test_a_closed_llm_says_so(tiny_model: str) -> None:
+    llm = LLM(tiny_model, threads=1, max_num_seqs=1)
+    llm.close()
+
+    for call in (
+        lambda: llm.generate("x"),
+        lambda: llm.chat([{"role": "user", "content": "x"}]),
+        lambda: llm.encode("x"),
+    ):
+        with pytest.raises(Closed, match="this LLM is closed"):
+            call()
+
+
+def test_a_refused_prompt_among_others_is_named(llm: LLM) -> None:
+    too_long = [5] * 5000
+
+    with pytest.raises(RequestRefused, match=r"^prompts\[1\] has 5000 tokens"):
+        llm.generate([[5], too_long], GREEDY, use_tqdm=False)
+    with pytest.raises(RequestRefused, match=r"^prompts\[1\] has 5000 tokens"):
+        llm.generate([[5], TokensPrompt(token_ids=too_long)], GREEDY, use_tqdm=False)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from octavo.api.frontend.params import SamplingParams
 from octavo.api.frontend.prompts import Prompt
 from octavo.api.frontend.stream import RequestStream
 from octavo.api.text.chat_template import ChatTemplates
-from octavo.api.text.loading import load_tokenizer
+from octavo.api.text.loading import load_fitting_tokenizer
 from octavo.api.text.threads import TextThreads
 from octavo.api.text.tokenizer import Tokenizer
 from octavo.config.octavo import OctavoConfig
@@ -41,7 +41,7 @@ class AsyncLLM:
         self, config: OctavoConfig, channel: FrontendEnd, *, tokenizer: Tokenizer | None = None
     ) -> None:
         self.config = config
-        self.tokenizer = tokenizer or load_tokenizer(config.frontend.tokenizer)
+        self.tokenizer = tokenizer or load_fitting_tokenizer(config)
         self.metrics = Metrics(config.frontend.served_model_names[0])
         self.ready: EngineReady | None = None
         self.dead_reason: str | None = None

@@ -32,8 +32,8 @@ class _Range:
 
     def words(self) -> str:
         kind = "an integer" if self.is_whole else "a number"
-        bound = f"above {self.low:g}" if self.excludes_low else f"from {self.low:g}"
-        return f"must be {kind} {bound} to {self.high:g}"
+        bound = f"above {self.low}" if self.excludes_low else f"from {self.low}"
+        return f"must be {kind} {bound} to {self.high}"
 
     def holds(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, int if self.is_whole else int | float):

@@ -11,7 +11,7 @@ from octavo.api.text.chat_messages import ContentForm, prepare_messages
 from octavo.api.text.sandbox import Sandbox, join_bounded
 from octavo.api.text.time_limit import OutOfTime, time_limit
 from octavo.api.text.tokenizer import Tokenizer
-from octavo.kit.errors import RequestRefused
+from octavo.kit.errors import CheckpointError, ConfigError, RequestRefused
 
 MAX_TEMPLATE_CHARS = 1 << 20
 MAX_RENDER_S = 10.0
@@ -112,30 +112,45 @@ class ChatTemplates:
     """Compiled chat templates: the operator's or the model's, and one a request brought."""
 
     def __init__(self, chosen: str | None, tokenizer: Tokenizer) -> None:
-        self._texts = {"default": chosen} if chosen else tokenizer.chat_templates
+        """Compile those that the server has.
+
+        Raises:
+            ConfigError: the operator's is no template.
+            CheckpointError: the model's is none.
+        """
         self._special_tokens = tokenizer.special_tokens
-        self._compiled: dict[str, ChatTemplate] = {}
+        texts = {"default": chosen} if chosen else tokenizer.chat_templates
+        try:
+            self._compiled = {
+                name: ChatTemplate(text, self._special_tokens) for name, text in texts.items()
+            }
+        except RequestRefused as error:
+            reason = error.message.removeprefix("chat_template ")
+            fix = "Give a Jinja template, or a file with one"
+            if chosen:
+                raise ConfigError(
+                    "chat_template", chosen[:80], want=reason, fix=f"{fix}."
+                ) from None
+            raise CheckpointError(
+                f"the model's chat template {reason}. {fix}, with --chat-template."
+            ) from None
 
     def find(self, text: str | None, *, has_tools: bool) -> ChatTemplate:
         """The template for a request.
 
         Raises:
-            RequestRefused: the model has none.
+            RequestRefused: the model has none, or the one of the request is none.
         """
         if text is not None:
             return ChatTemplate(text, self._special_tokens)
-        name = "tool_use" if has_tools and "tool_use" in self._texts else "default"
-        if name not in self._texts:
+        name = "tool_use" if has_tools and "tool_use" in self._compiled else "default"
+        if name not in self._compiled:
             raise RequestRefused(
                 "this model has no chat template, so it reads no messages. Use "
                 "/v1/completions, or start the server with --chat-template.",
                 param="messages",
             )
-        template = self._compiled.get(name)
-        if template is None:
-            template = ChatTemplate(self._texts[name], self._special_tokens)
-            self._compiled[name] = template
-        return template
+        return self._compiled[name]
 
 
 def _explain(error: BaseException) -> str:

@@ -8,7 +8,8 @@ from octavo.api.text.folder import read_folder
 from octavo.api.text.gguf import parts_from_gguf
 from octavo.api.text.tokenizer import Tokenizer
 from octavo.checkpoint.gguf import read_gguf
-from octavo.kit.errors import CheckpointError
+from octavo.config.octavo import OctavoConfig
+from octavo.kit.errors import CheckpointError, ConfigError
 
 
 def load_tokenizer(path: str) -> Tokenizer:
@@ -27,3 +28,25 @@ def load_tokenizer(path: str) -> Tokenizer:
         f"tokenizer {path!r}: must be a folder with tokenizer files or a .gguf file. "
         "Name one with --tokenizer."
     )
+
+
+def load_fitting_tokenizer(config: OctavoConfig) -> Tokenizer:
+    """Return the tokenizer of ``config``, whose every id is a row of the model's embedding.
+
+    The model may have more rows than the tokenizer has ids: many pad them.
+
+    Raises:
+        CheckpointError, Unsupported: as ``load_tokenizer``.
+        ConfigError: it has ids that the model does not.
+    """
+    path, model = config.frontend.tokenizer, config.model
+    tokenizer = load_tokenizer(path)
+    if tokenizer.largest_id >= model.vocab_size:
+        raise ConfigError(
+            "tokenizer",
+            path,
+            want=f"has token ids up to {tokenizer.largest_id}, but {model.name} knows only those "
+            f"under {model.vocab_size}",
+            fix="Use --tokenizer with the tokenizer that the model was made with.",
+        )
+    return tokenizer

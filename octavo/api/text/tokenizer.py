@@ -65,6 +65,7 @@ class Tokenizer:
         added = self._core.get_added_tokens_decoder()
         self.special_ids = frozenset(i for i, token in added.items() if token.special)
         self.vocab_size = self._core.get_vocab_size(with_added_tokens=True)
+        self.largest_id = max(self._core.get_vocab(with_added_tokens=True).values(), default=-1)
         spelling = _Spelling(self._core)
         self._strips_first_space = spelling.strips_first_space
         self.token_bytes = TokenBytes(spelling)

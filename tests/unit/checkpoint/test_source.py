@@ -84,7 +84,7 @@ def test_the_demo_model_is_found_without_importing_its_package(demo: Path) -> No
 
 
 def test_without_the_demo_model_the_command_that_brings_it_is_named(demo: Path) -> None:
-    with pytest.raises(ConfigError, match="the demo model is not installed") as caught:
+    with pytest.raises(CheckpointError, match="the demo model is not installed") as caught:
         find(None)
 
     assert str(caught.value).endswith(f"or run: {DEMO_COMMAND}")

@@ -133,3 +133,26 @@ def test_the_worker_may_be_named(config: OctavoConfig) -> None:
 
 def make_fake(init: WorkerInit) -> FakeWorker:
     return FakeWorker(init)
+
+
+def test_a_tokenizer_with_more_ids_than_the_model_is_refused_at_start(
+    config: OctavoConfig,
+) -> None:
+    small = replace(config, model=replace(config.model, vocab_size=100))
+
+    with pytest.raises(OperatorError, match=r"tokenizer=.* has token ids up to \d+, but"):
+        open_llm(small, worker=FakeWorker)
+
+
+def test_a_model_may_have_more_ids_than_its_tokenizer(config: OctavoConfig) -> None:
+    padded = replace(config, model=replace(config.model, vocab_size=config.model.vocab_size + 64))
+
+    with open_llm(padded, worker=FakeWorker) as served:
+        assert served.llm.is_ready
+
+
+def test_a_broken_chat_template_is_refused_at_start(config: OctavoConfig) -> None:
+    broken = replace(config, frontend=replace(config.frontend, chat_template="{% for"))
+
+    with pytest.raises(OperatorError, match=r"chat_template='{% for': is no template"):
+        open_llm(broken, worker=FakeWorker)

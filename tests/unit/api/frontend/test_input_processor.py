@@ -150,7 +150,7 @@ def test_a_prompt_that_leaves_no_room_is_refused(length: int) -> None:
 
 def test_prompt_and_answer_have_to_fit_together() -> None:
     assert prepare([1] * 112, SamplingParams(max_tokens=16)).sampling.max_tokens == 16
-    with pytest.raises(PromptTooLong, match="Shorten the prompt by 1 tokens") as caught:
+    with pytest.raises(PromptTooLong, match="Shorten the prompt by 1 token or") as caught:
         prepare(TokensPrompt(token_ids=[1] * 113, param="messages"), SamplingParams(max_tokens=16))
     assert caught.value.param == "messages"
     assert caught.value.code == "context_length_exceeded"
@@ -294,3 +294,8 @@ def test_the_models_context_is_that_of_the_configuration() -> None:
 
     with pytest.raises(PromptTooLong, match="context holds 8"):
         prepare("12345678", SamplingParams(max_tokens=1), config)
+
+
+def test_bounds_are_written_out() -> None:
+    with pytest.raises(RequestRefused, match="must be an integer from 1 to 2147483647"):
+        prepare("a", SamplingParams(max_tokens=0))

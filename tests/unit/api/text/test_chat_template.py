@@ -11,7 +11,7 @@ from octavo.api.text import chat_template, time_limit
 from octavo.api.text.chat_messages import ContentForm
 from octavo.api.text.chat_template import ChatTemplate, ChatTemplates
 from octavo.api.text.loading import load_tokenizer
-from octavo.kit.errors import RequestRefused
+from octavo.kit.errors import CheckpointError, RequestRefused
 from octavo.testing.fake_tokenizer import FakeTokenizer
 from tests.real_models import demo_model
 
@@ -260,3 +260,18 @@ def test_the_time_limit_does_not_hit_what_comes_after() -> None:
         except time_limit.OutOfTime:
             continue
         time.sleep(0)
+
+
+def test_a_broken_template_of_the_model_is_the_operators_to_mend() -> None:
+    tokenizer = FakeTokenizer()
+    tokenizer.chat_templates = {"default": "ok", "tool_use": "{% if %}"}
+
+    with pytest.raises(CheckpointError, match=r"model's chat template is no template.*--chat-temp"):
+        ChatTemplates(None, tokenizer)
+
+
+def test_a_broken_template_of_a_request_is_the_clients_to_mend() -> None:
+    templates = ChatTemplates("ok", FakeTokenizer())
+
+    with pytest.raises(RequestRefused, match="chat_template is no template"):
+        templates.find("{% if %}", has_tools=False)
