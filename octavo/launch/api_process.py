@@ -13,6 +13,7 @@ import uvloop
 
 from octavo.api.frontend.async_llm import AsyncLLM
 from octavo.api.http.app import build_app
+from octavo.api.http.protocol import BoundedHttp
 from octavo.contracts.codec import Codec
 from octavo.contracts.launch import ChildFailed, Drain, Reached, StartChild
 from octavo.contracts.request import FrontendMessage, Shutdown
@@ -66,7 +67,7 @@ class HttpServer(uvicorn.Server):
     def __init__(self, app: object, on_start: Callable[[], None]) -> None:
         config = uvicorn.Config(
             app,  # type: ignore[arg-type]  # an ASGI application of any framework
-            http="httptools",
+            http=BoundedHttp,
             ws="none",
             lifespan="off",
             log_config=None,

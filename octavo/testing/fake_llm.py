@@ -91,7 +91,7 @@ class FakeLLM:
         self, method: str, args: Sequence[int | str | bool] = ()
     ) -> int | str | bool | None:
         self.calls.append(f"{method}{tuple(args)}")
-        return True
+        return 0
 
     async def render_chat(
         self,

@@ -11,6 +11,7 @@ from typing import Any
 import uvicorn
 
 from octavo.api.http.app import build_app
+from octavo.api.http.protocol import BoundedHttp
 from octavo.api.http.service import Service
 from octavo.config.frontend import ServerConfig
 from octavo.config.octavo import OctavoConfig
@@ -41,6 +42,7 @@ class Served:
         config = uvicorn.Config(
             self._current,
             interface="asgi3",
+            http=BoundedHttp,
             host="127.0.0.1",
             port=0,
             log_level="warning",

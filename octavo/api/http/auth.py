@@ -10,11 +10,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from octavo.api.http.errors import Unauthorized, error_reply
 
-_OPEN_PATHS = frozenset({"/health", "/ready"})
+_OPEN_PATHS = frozenset({"/health", "/ready", "/docs", "/openapi.json"})
+"""What a probe asks, and what a browser shows before it can send a key: nothing secret."""
 
 
 class BearerAuth:
-    """Middleware: let in what carries one of the keys; ``/health`` and ``/ready`` are open."""
+    """Middleware: let in what carries one of the keys, or asks for an open path."""
 
     def __init__(self, app: ASGIApp, keys: tuple[str, ...]) -> None:
         self._app = app

@@ -16,6 +16,7 @@ _STATUS_TEXT = {
     404: "nothing is served at {path}. GET /openapi.json lists the routes.",
     405: "{path} does not take {method}. GET /openapi.json lists the routes.",
 }
+_STATUS_CODE = {404: "not_found", 405: "method_not_allowed"}
 
 
 class ErrorDetail(msgspec.Struct):
@@ -24,7 +25,7 @@ class ErrorDetail(msgspec.Struct):
     message: str
     type: str
     param: str | None = None
-    code: str | int | None = None
+    code: str | None = None
 
 
 class ErrorBody(msgspec.Struct):
@@ -57,6 +58,30 @@ class BodyTooSlow(RequestRefused):
         )
 
 
+class HeadTooLarge(RequestRefused):
+    """Request line and headers have more bytes than the server takes."""
+
+    status = 431
+
+    def __init__(self, *, limit: int) -> None:
+        super().__init__(
+            f"the request line and headers have more than {limit} bytes, the most this server "
+            "takes. Send fewer or shorter headers.",
+            code="headers_too_large",
+        )
+
+
+class NotHttp(RequestRefused):
+    """What arrived is not a request of HTTP/1.1."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "what arrived is not a valid HTTP/1.1 request. Check the client, and that it speaks "
+            "http:// and not https://.",
+            code="invalid_http",
+        )
+
+
 class WrongContentType(RequestRefused):
     """The body is not declared as JSON."""
 
@@ -77,6 +102,20 @@ class Unauthorized(RequestRefused):
     kind = "authentication_error"
 
 
+class OtherOrigin(RequestRefused):
+    """A page of another origin asks for a change of state."""
+
+    status = 403
+    kind = "permission_error"
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(
+            f"Origin is {origin[:100]!r}: pages of other origins may not do this. "
+            "Send the request from a program, without Origin.",
+            code="cross_origin",
+        )
+
+
 class NotReady(RequestRefused):
     """The same request may succeed after ``retry_after_s``."""
 
@@ -92,7 +131,8 @@ def error_body(error: BaseException) -> tuple[int, ErrorBody]:
     """Status and body for any exception; what is not ours to tell is not told."""
     match error:
         case RequestRefused():
-            detail = ErrorDetail(error.message, error.kind, error.param, error.code)
+            code = error.code or "invalid_value"
+            detail = ErrorDetail(error.message, error.kind, error.param, code)
             return error.status, ErrorBody(detail)
         case EngineDied():
             return 503, ErrorBody(ErrorDetail(str(error), "server_error", code="engine_died"))
@@ -146,5 +186,6 @@ async def routing_error(request: Request, error: Exception) -> Response:
     text = _STATUS_TEXT.get(error.status_code, str(error.detail))
     message = text.format(path=path, method=request.method)
     kind = "not_found_error" if error.status_code == 404 else "invalid_request_error"
-    body = ErrorBody(ErrorDetail(message, kind, code=error.status_code))
+    code = _STATUS_CODE.get(error.status_code, "invalid_request")
+    body = ErrorBody(ErrorDetail(message, kind, code=code))
     return json_reply(body, status=error.status_code, headers=dict(error.headers or {}))

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from octavo.api.frontend.outputs import RequestOutput
 from octavo.api.frontend.params import SamplingParams
 from octavo.api.frontend.prompts import Prompt
-from octavo.api.http.errors import NotReady
+from octavo.api.http.errors import NotReady, OtherOrigin
 from octavo.config.octavo import OctavoConfig
 from octavo.contracts.output import EngineReady
 from octavo.kit.errors import NotFound
@@ -106,6 +106,19 @@ def ready(request: Request) -> Service:
             "the model is loading; /ready answers 200 when it is served", retry_after_s=2
         )
     return service
+
+
+def same_origin(request: Request) -> None:
+    """Keep out what a browser sends for any page without asking first.
+
+    Routes with a body need no such guard: browsers ask before they send JSON elsewhere.
+
+    Raises:
+        OtherOrigin: the request comes from a page that this server has not served.
+    """
+    origin = request.headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
+        raise OtherOrigin(origin)
 
 
 ServiceDep = Annotated[Service, Depends(served)]

@@ -23,7 +23,7 @@ from octavo.api.http.schema.answers import (
 )
 from octavo.api.http.schema.messages import conversation
 from octavo.api.http.schema.openai import DetokenizeRequest, TokenizeRequest
-from octavo.api.http.service import ReadyDep, Service, ServiceDep, served_name
+from octavo.api.http.service import ReadyDep, Service, ServiceDep, same_origin, served_name
 
 router = APIRouter()
 TokenizeBody = Annotated[TokenizeRequest, Depends(body(TokenizeRequest))]
@@ -108,10 +108,11 @@ async def detokenize(asked: DetokenizeBody, service: ReadyDep) -> Response:
     return json_reply(Detokenized(await service.decode(asked.tokens)))
 
 
-@router.post("/reset_prefix_cache")
+@router.post("/reset_prefix_cache", dependencies=[Depends(same_origin)])
 async def reset_prefix_cache(service: ReadyDep) -> Response:
-    """Forget cached prefixes; ``success`` is false while requests hold some."""
-    return json_reply(Done(bool(await service.utility("reset_prefix_cache"))))
+    """Forget cached prefixes: no later request finds one. Running requests keep theirs."""
+    await service.utility("reset_prefix_cache")
+    return json_reply(Done(success=True))
 
 
 async def _rendered(asked: TokenizeRequest, service: Service) -> str:

@@ -40,10 +40,10 @@ def test_a_key_of_bytes_that_are_no_text_is_refused(locked: httpx.Client) -> Non
     assert answer.status_code == 401
 
 
-def test_only_health_and_ready_are_open(locked: httpx.Client) -> None:
-    assert locked.get("/health").status_code == 200
-    assert locked.get("/ready").status_code == 200
-    for path in ("/metrics", "/docs", "/openapi.json", "/version", "/nothing", "/health/"):
+def test_only_probes_and_the_description_are_open(locked: httpx.Client) -> None:
+    for path in ("/health", "/ready", "/docs", "/openapi.json"):
+        assert locked.get(path).status_code == 200, path
+    for path in ("/metrics", "/version", "/nothing", "/health/", "/docs/", "/v1/models"):
         assert locked.get(path).status_code == 401, path
 
 

@@ -85,8 +85,29 @@ def test_token_routes_know_their_model(client: httpx.Client, path: str) -> None:
     assert client.post(path, json=body | {"model": "other"}).status_code == 404
 
 
-def test_resetting_the_prefix_cache_calls_the_engine(client: httpx.Client, llm: FakeLLM) -> None:
+def test_resetting_the_prefix_cache_succeeds_also_where_it_is_empty(
+    client: httpx.Client, llm: FakeLLM
+) -> None:
     answer = client.post("/reset_prefix_cache")
 
     assert answer.json() == {"success": True}
     assert llm.calls == ["reset_prefix_cache()"]
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:1"])
+def test_a_page_of_another_origin_resets_nothing(
+    client: httpx.Client, llm: FakeLLM, origin: str
+) -> None:
+    headers = {"Origin": origin, "Content-Type": "text/plain"}
+
+    answer = client.post("/reset_prefix_cache", headers=headers, content=b"")
+
+    assert answer.status_code == 403
+    assert refusal(answer)["code"] == "cross_origin"
+    assert llm.calls == []
+
+
+def test_a_page_of_the_server_itself_may_reset(client: httpx.Client) -> None:
+    headers = {"Origin": str(client.base_url).rstrip("/")}
+
+    assert client.post("/reset_prefix_cache", headers=headers).status_code == 200
