@@ -29,6 +29,12 @@ class Reached(Message, frozen=True):
     point: str
 
 
+class Draining(Message, frozen=True):
+    """The API process takes nothing new and waits for ``num_requests``."""
+
+    num_requests: int
+
+
 class ChildFailed(Message, frozen=True):
     """Why the child is about to end. ``operator`` where the setup is wrong (exit code 2)."""
 
@@ -37,4 +43,4 @@ class ChildFailed(Message, frozen=True):
 
 
 ChildOrder = StartChild | Drain
-ChildNews = Reached | EngineReady | ChildFailed
+ChildNews = Reached | EngineReady | Draining | ChildFailed

@@ -1,4 +1,4 @@
-"""What the root prints when the server is ready: the address, a line to try, the start by phase."""
+"""What the root prints: the address, a line to try, the start by phase, and the wait at the end."""
 
 from __future__ import annotations
 
@@ -58,6 +58,14 @@ def announcement(
         "",
     ]
     return "\n".join(lines)
+
+
+def waiting(num_requests: int, grace_s: float) -> str:
+    """The line about a server that ends: empty where it waits for nothing."""
+    if not num_requests:
+        return ""
+    requests = "1 request" if num_requests == 1 else f"{num_requests} requests"
+    return f"stopping: waiting for {requests}, up to {grace_s:g} s; Ctrl-C again ends at once\n"
 
 
 def address_of(listener: socket.socket, server: ServerConfig) -> str:

@@ -15,7 +15,7 @@ from octavo.api.frontend.async_llm import AsyncLLM
 from octavo.api.http.app import build_app
 from octavo.api.http.protocol import BoundedHttp
 from octavo.contracts.codec import Codec
-from octavo.contracts.launch import ChildFailed, Drain, Reached, StartChild
+from octavo.contracts.launch import ChildFailed, Drain, Draining, Reached, StartChild
 from octavo.contracts.request import FrontendMessage, Shutdown
 from octavo.kit.errors import OctavoError
 from octavo.launch.processes import Parent, run_child
@@ -25,6 +25,9 @@ from octavo.transport.zmq import ZmqFrontend
 
 _KEEP_ALIVE_S = 60
 _TICK_S = 1.0
+_LOOK_S = 0.05
+_FAREWELL_S = 1.0
+"""For the last words to clients whose requests outlast the grace."""
 
 
 def main(arguments: list[str]) -> int:
@@ -39,7 +42,11 @@ def main(arguments: list[str]) -> int:
 async def _serve(parent: Parent, start: StartChild, listener: socket.socket) -> ChildFailed | None:
     channel = ZmqFrontend(start.channel)
     llm = AsyncLLM(start.config, channel)
-    server = HttpServer(build_app(llm, start.server), lambda: parent.tell(Reached("http")))
+    server = HttpServer(
+        build_app(llm, start.server),
+        on_start=lambda: parent.tell(Reached("http")),
+        on_draining=lambda count: parent.tell(Draining(count)),
+    )
     loop = asyncio.get_running_loop()
     parent.watch(
         on_drain=lambda drain: loop.call_soon_threadsafe(server.drain, drain),
@@ -64,7 +71,9 @@ async def _report_ready(llm: AsyncLLM, parent: Parent) -> None:
 class HttpServer(uvicorn.Server):
     """uvicorn, woken by an event rather than ten times a second, and stopped by ``drain``."""
 
-    def __init__(self, app: object, on_start: Callable[[], None]) -> None:
+    def __init__(
+        self, app: object, *, on_start: Callable[[], None], on_draining: Callable[[int], None]
+    ) -> None:
         config = uvicorn.Config(
             app,  # type: ignore[arg-type]  # an ASGI application of any framework
             http=BoundedHttp,
@@ -79,11 +88,13 @@ class HttpServer(uvicorn.Server):
         )
         super().__init__(config)
         self._on_start = on_start
+        self._on_draining = on_draining
+        self._grace_s = 0.0
         self._stop = asyncio.Event()
 
     def drain(self, drain: Drain) -> None:
         """Stop accepting, let running requests finish, then return from ``serve``."""
-        self.config.timeout_graceful_shutdown = max(1, round(drain.grace_s))
+        self._grace_s = drain.grace_s
         self.should_exit = True
         self._stop.set()
 
@@ -95,6 +106,28 @@ class HttpServer(uvicorn.Server):
         while not await self.on_tick(0):  # renews the date of answers
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), _TICK_S)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Wait for running requests, and end what has not finished within the grace."""
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        self._on_draining(len(state.tasks))
+        if not await self._emptied(self._grace_s):
+            for task in list(state.tasks):
+                task.cancel()  # the request tells its client
+            await self._emptied(_FAREWELL_S)
+
+    async def _emptied(self, within_s: float) -> bool:
+        """Whether requests and connections end in time; an answer is sent once both have."""
+        state = self.server_state
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while state.tasks or state.connections:  # noqa: ASYNC110  uvicorn has no event
+                    await asyncio.sleep(_LOOK_S)
+        return not (state.tasks or state.connections)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

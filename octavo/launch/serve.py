@@ -7,8 +7,9 @@ from typing import TextIO
 
 from octavo.config.frontend import ServerConfig
 from octavo.config.octavo import OctavoConfig
-from octavo.contracts.launch import StartChild
-from octavo.launch.announce import StartClock, address_of, announcement
+from octavo.contracts.launch import Draining, Reached, StartChild
+from octavo.contracts.output import EngineReady
+from octavo.launch.announce import StartClock, address_of, announcement, waiting
 from octavo.launch.listening import listen, stop_listening
 from octavo.launch.processes import Process
 from octavo.launch.supervisor import Supervisor, arriving_signals
@@ -32,17 +33,24 @@ def serve(config: OctavoConfig, server: ServerConfig, out: TextIO | None = None)
         rendezvous = Rendezvous()
         address = address_of(listener, server)
         order = StartChild(config, server, rendezvous.path)
+
+        def tell(news: Reached | EngineReady | Draining) -> None:
+            match news:
+                case Reached():
+                    clock.reached(news.point)
+                case EngineReady():
+                    text = announcement(news, server, address=address, model=model, clock=clock)
+                    _say(out or sys.stdout, text)
+                case Draining():
+                    _say(sys.stderr, waiting(news.num_requests, GRACE_S))
+
         try:
             return Supervisor(
                 engine=Process("engine", "octavo.launch.engine_process", order),
                 api=Process("api", "octavo.launch.api_process", order, fds=[listener.fileno()]),
                 grace_s=GRACE_S,
-                on_reached=clock.reached,
-                on_ready=lambda ready: _say(
-                    out or sys.stdout,
-                    announcement(ready, server, address=address, model=model, clock=clock),
-                ),
                 on_drain=lambda: stop_listening(listener, server),
+                on_news=tell,
             ).run(signals)
         finally:
             stop_listening(listener, server)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from select import select
 
-from octavo.contracts.launch import ChildFailed, Drain, Reached
+from octavo.contracts.launch import ChildFailed, Drain, Draining, Reached
 from octavo.contracts.output import EngineReady
 from octavo.kit.errors import EngineDied, OctavoError, OperatorError
 from octavo.launch.processes import Process
@@ -37,17 +37,15 @@ class Supervisor:
         engine: Process,
         *,
         grace_s: float,
-        on_reached: Callable[[str], None],
-        on_ready: Callable[[EngineReady], None],
         on_drain: Callable[[], None],
+        on_news: Callable[[Reached | EngineReady | Draining], None],
     ) -> None:
         self._api = api
         self._engine = engine
         self._running = {api.name: api, engine.name: engine}
         self._grace_s = grace_s
-        self._on_reached = on_reached
-        self._on_ready = on_ready
         self._on_drain = on_drain
+        self._on_news = on_news
         self._is_ready = False
         self._deadline: float | None = None
         self._cause: OctavoError | None = None
@@ -86,10 +84,13 @@ class Supervisor:
     def _read(self, process: Process) -> None:
         match process.news():
             case Reached() as reached:
-                self._on_reached(reached.point)
+                self._on_news(reached)
             case EngineReady() as ready:
                 self._is_ready = True
-                self._on_ready(ready)
+                self._on_news(ready)
+            case Draining() as draining:
+                if self._cause is None:
+                    self._on_news(draining)
             case ChildFailed() as failed:
                 kind = OperatorError if failed.operator else EngineDied
                 self._fail(kind(failed.error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -10,7 +11,7 @@ from uuid import uuid4
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from octavo.api.http.errors import error_reply
+from octavo.api.http.errors import Stopping, error_reply
 from octavo.kit.log import request_id
 
 _log = logging.getLogger(__name__)
@@ -22,6 +23,7 @@ class RequestContext:
     """Middleware: take or make ``X-Request-Id``, return it, and put it on every log line.
 
     An exception that nobody foresaw ends here: it is logged, and the request alone gets a 500.
+    So does the cancelling of a request that outlasts the server, which gets a 503.
     ``HEAD`` is routed as ``GET``; the server leaves the body out.
     """
 
@@ -41,6 +43,10 @@ class RequestContext:
             scope = {**scope, "method": "GET"}
         try:
             await self._app(scope, receive, answer.send)
+        except asyncio.CancelledError:  # the server ends; a stream has told its client itself
+            _log.info("%s %s is ended: the server is stopping", method, scope["path"])
+            if answer.status == 0:
+                await error_reply(Stopping())(scope, receive, answer.send)
         except Exception:  # noqa: BLE001  the guard of one request
             _log.exception("%s %s failed", method, scope["path"])
             if answer.status == 0:

@@ -127,6 +127,19 @@ class NotReady(RequestRefused):
         self.retry_after_s = retry_after_s
 
 
+class Stopping(RequestRefused):
+    """The server ends before the answer does; another one may give it."""
+
+    status = 503
+    kind = "service_unavailable_error"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the server is stopping and has ended this request. Send it again.",
+            code="server_stopping",
+        )
+
+
 def error_body(error: BaseException) -> tuple[int, ErrorBody]:
     """Status and body for any exception; what is not ours to tell is not told."""
     match error:

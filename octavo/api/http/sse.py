@@ -12,7 +12,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from octavo.api.http.errors import error_body
+from octavo.api.http.errors import Stopping, error_body
 from octavo.kit.errors import OctavoError
 
 T = TypeVar("T")
@@ -53,6 +53,7 @@ class EventStream(Response):
         self._close = close
         self._keep_alive_s = keep_alive_s
         self._sent = 0
+        self._has_ended = False
         self.raw_headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"cache-control", b"no-cache"),
@@ -66,6 +67,11 @@ class EventStream(Response):
         try:
             await send(start)
             await self._watch(sender, watcher, send)
+        except asyncio.CancelledError:  # the server ends before the stream does
+            await _stop(sender)
+            if not self._has_ended:
+                await self._send_error(Stopping(), send)
+            raise
         finally:
             await _stop(sender, watcher)
             await self._close()
@@ -96,7 +102,16 @@ class EventStream(Response):
                 _log.warning("a stream ended early: %s", error)
             else:
                 _log.exception("a stream ended early")
-            await send(_piece(event(error_body(error)[1]) + DONE))
+            await self._send_error(error, send)
+        else:
+            await self._send_end(send)
+
+    async def _send_error(self, error: Exception, send: Send) -> None:
+        await send(_piece(event(error_body(error)[1]) + DONE))
+        await self._send_end(send)
+
+    async def _send_end(self, send: Send) -> None:
+        self._has_ended = True
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

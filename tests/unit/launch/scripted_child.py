@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from octavo.contracts.launch import ChildFailed, Drain, Reached, StartChild
+from octavo.contracts.launch import ChildFailed, Drain, Draining, Reached, StartChild
 from octavo.contracts.output import EngineReady
 from octavo.kit.errors import CheckpointError
 from octavo.launch.processes import Parent, run_child
@@ -37,6 +37,8 @@ def _act(name: str, parent: Parent, start: StartChild) -> ChildFailed | None:
         if what == "drain":
             drained.wait()
             sys.stderr.write(f"grace {graces[0]}\n")
+            if name == "api":
+                parent.tell(Draining(3))
         elif what == "ready":
             parent.tell(READY)
         else:

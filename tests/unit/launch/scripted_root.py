@@ -6,7 +6,8 @@ import socket
 import sys
 
 from octavo.config.frontend import ServerConfig
-from octavo.contracts.launch import Drain, StartChild
+from octavo.contracts.launch import Drain, Draining, Reached, StartChild
+from octavo.contracts.output import EngineReady
 from octavo.kit.errors import EngineDied, OperatorError
 from octavo.launch.processes import Process
 from octavo.launch.supervisor import Supervisor, arriving_signals
@@ -18,6 +19,16 @@ CHILD = "tests.unit.launch.scripted_child"
 def say(*words: object) -> None:
     sys.stdout.write(" ".join(map(str, words)) + "\n")
     sys.stdout.flush()
+
+
+def tell(news: Reached | EngineReady | Draining) -> None:
+    match news:
+        case Reached():
+            say("reached", news.point)
+        case EngineReady():
+            say("ready", news.num_blocks)
+        case Draining():
+            say("draining", news.num_requests)
 
 
 def end(engine: Process) -> None:
@@ -41,9 +52,8 @@ def run(start: StartChild, signals: socket.socket) -> int:
         api,
         engine,
         grace_s=7.0,
-        on_reached=lambda point: say("reached", point),
-        on_ready=lambda ready: say("ready", ready.num_blocks),
         on_drain=lambda: end(engine),
+        on_news=tell,
     )
     try:
         return supervisor.run(signals)

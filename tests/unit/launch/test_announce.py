@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from octavo.config.frontend import ServerConfig
 from octavo.contracts.output import EngineReady
-from octavo.launch.announce import StartClock, address_of, announcement, curl_line
+from octavo.launch.announce import StartClock, address_of, announcement, curl_line, waiting
 from octavo.launch.listening import listen
 
 SERVER = ServerConfig(host="127.0.0.1", port=0, uds=None, api_keys=(), max_body_bytes=1)
@@ -57,3 +57,11 @@ def test_the_announcement_has_address_phases_and_notes() -> None:
     assert "note: numerics are fast" in text
     assert [line.split()[-2] for line in text.splitlines() if "load weights" in line] == ["1.50"]
     assert "curl http://h:1/v1/chat/completions" in text
+
+
+def test_the_wait_at_the_end_is_one_line_with_its_bound() -> None:
+    assert waiting(0, 30.0) == ""
+    assert waiting(1, 30.0) == (
+        "stopping: waiting for 1 request, up to 30 s; Ctrl-C again ends at once\n"
+    )
+    assert "2 requests, up to 2.5 s" in waiting(2, 2.5)

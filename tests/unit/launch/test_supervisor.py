@@ -88,6 +88,7 @@ def test_a_signal_drains_with_the_grace(number: int, roots: list[Root]) -> None:
 
     assert root.finish() == 0
     assert "grace 7.0" in root.errors
+    assert "draining 3" in root.lines
 
 
 def test_a_second_signal_ends_at_once(roots: list[Root]) -> None:
