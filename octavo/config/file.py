@@ -26,6 +26,7 @@ def read_yaml(path: Path) -> dict[str, object]:
                 "config", str(path), want=f"must be under {_MAX_BYTES} bytes", fix=fix
             )
         value = yaml.safe_load(data)
+        twice = _first_twice(yaml.compose(data, Loader=yaml.SafeLoader))
     except OSError as error:
         raise ConfigError(
             "config", str(path), want=f"{error.strerror or error}", fix=fix
@@ -35,8 +36,27 @@ def read_yaml(path: Path) -> dict[str, object]:
         raise ConfigError("config", str(path), want=f"is no YAML ({reason:.200})", fix=fix) from (
             error
         )
+    if twice is not None:
+        raise ConfigError(
+            "config",
+            str(path),
+            want=f"says {twice.value} twice, again in line {twice.start_mark.line + 1}",
+            fix="Leave one of them.",
+        )
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise ConfigError("config", str(path), want="must map option names to values", fix=fix)
     return value
+
+
+def _first_twice(document: yaml.Node | None) -> yaml.ScalarNode | None:
+    """The first key that names an option which an earlier key has named."""
+    names = set[str]()
+    for key, _ in document.value if isinstance(document, yaml.MappingNode) else ():
+        if isinstance(key, yaml.ScalarNode):
+            name = key.value.lstrip("-").replace("-", "_")
+            if name in names:
+                return key
+            names.add(name)
+    return None

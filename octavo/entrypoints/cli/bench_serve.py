@@ -22,7 +22,7 @@ from octavo.entrypoints.cli.bench_report import (
     random_prompts,
     require_positive,
 )
-from octavo.entrypoints.cli.talk import RemoteTalk
+from octavo.entrypoints.cli.talk import RemoteTalk, base_url
 from octavo.kit.env import read_environment
 from octavo.kit.errors import OctavoError
 
@@ -168,7 +168,7 @@ class _Load:
         count = load.num_warmups + load.num_prompts
         prompts = random_prompts(count, load.input_len, vocab_size=2**31, seed=load.seed)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        base = load.url.rstrip("/").removesuffix("/v1")
+        base = base_url(load.url)
         async with httpx.AsyncClient(
             base_url=base, headers=self._headers, timeout=None, limits=limits
         ) as client:

@@ -54,7 +54,7 @@ def run(argv: list[str]) -> int:
     starts.sort(key=lambda phases: sum(phases.values()))
     median = starts[(len(starts) - 1) // 2]
     totals = [sum(phases.values()) for phases in starts]
-    result: Figures = {f"{name}_s": seconds for name, seconds in median.items()}
+    result: Figures = {json_key(name): seconds for name, seconds in median.items()}
     result["total_s"] = sum(median.values())
     result["fastest_total_s"] = totals[0]
     result["p90_total_s"] = percentile(totals, 90)
@@ -91,6 +91,11 @@ def measure(engine_flags: list[str]) -> Phases:
                     server.kill()
     rest = max(0.0, ready - sum(listed.values()))
     return {**listed, "spawn and hand-over": rest, "first token": first - ready}
+
+
+def json_key(phase: str) -> str:
+    """The name of a phase's seconds in JSON."""
+    return "_".join(re.findall(r"[a-z0-9]+", phase.lower())) + "_s"
 
 
 def read_phases(lines: Iterable[str]) -> Phases:

@@ -13,7 +13,8 @@ from octavo.config.cli import parse
 from octavo.entrypoints.cli.conversation import Conversation, Stop
 from octavo.entrypoints.cli.stopwatch import Stopwatch
 from octavo.entrypoints.cli.talk import Body, Talk, open_talk
-from octavo.kit.errors import OctavoError
+from octavo.entrypoints.cli.terminal import say, utf8_input
+from octavo.kit.errors import OctavoError, RequestRefused
 
 _ABOUT = "Talk to a model in the terminal. Without MODEL or --url, the demo model."
 _FENCE = '"""'
@@ -66,7 +67,8 @@ def run(argv: list[str]) -> int:
             finally:
                 _save_history(history)
         else:
-            _loop(talk, conversation)
+            with utf8_input():
+                _loop(talk, conversation)
     return 0
 
 
@@ -88,7 +90,17 @@ def _loop(talk: Talk, conversation: Conversation) -> None:
             return
         except OctavoError as error:
             conversation.drop_question()
-            print(f"octavo: {error}", file=sys.stderr)
+            print(f"octavo: {_explain(error, conversation)}", file=sys.stderr)
+
+
+def _explain(error: OctavoError, conversation: Conversation) -> str:
+    is_full = isinstance(error, RequestRefused) and error.code == "context_length_exceeded"
+    if not is_full or not conversation.turns:
+        return str(error)
+    return (
+        f"the conversation does not fit into the model's context any more: {error} "
+        "/undo takes back the last question and its answer, /reset begins anew."
+    )
 
 
 def _answer(talk: Talk, conversation: Conversation) -> None:
@@ -98,7 +110,7 @@ def _answer(talk: Talk, conversation: Conversation) -> None:
         for piece in pieces:
             watch.saw(piece)
             text += piece.text
-            print(piece.text, end="", flush=True)
+            say(piece.text)
     conversation.answered(text)
     print()
     if sys.stdout.isatty():

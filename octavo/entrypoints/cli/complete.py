@@ -10,6 +10,7 @@ from octavo.config.args import EngineArgs
 from octavo.config.cli import parse
 from octavo.entrypoints.cli.stopwatch import Stopwatch
 from octavo.entrypoints.cli.talk import Body, open_talk
+from octavo.entrypoints.cli.terminal import say, utf8_input
 from octavo.kit.errors import ConfigError
 
 _ABOUT = "Continue a text. PROMPT is the last word; - reads it from standard input."
@@ -69,7 +70,7 @@ def run(argv: list[str]) -> int:
         with closing(talk.complete(asked.body(prompt))) as pieces:
             for piece in pieces:
                 watch.saw(piece)
-                print(piece.text, end="", flush=True)
+                say(piece.text)
     print()
     if asked.stats:
         print(watch.summary(), file=sys.stderr)
@@ -78,7 +79,8 @@ def run(argv: list[str]) -> int:
 
 def _prompt(given: str | None) -> str:
     if given == _PIPE or (given is None and not sys.stdin.isatty()):
-        return sys.stdin.read()
+        with utf8_input():
+            return sys.stdin.read()
     if given is None:
         fix = "octavo complete [MODEL] 'The sea is'"
         raise ConfigError("prompt", "", want="is required", fix=fix)

@@ -6,8 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from octavo.config.args import EngineArgs
+from octavo.config.args import EngineArgs, ServerArgs
 from octavo.config.cli import parse
+from octavo.config.frontend import ServerConfig
 from octavo.config.octavo import OctavoConfig
 from octavo.kit.env import Environment, read_environment
 from octavo.platforms.base import present_platforms
@@ -15,6 +16,7 @@ from octavo.resolve.draft import Draft
 from octavo.resolve.load import load_draft
 from octavo.resolve.resolver import finished
 from octavo.resolve.rules.memory import size
+from octavo.resolve.server import resolve_server
 
 _ABOUT = "Show what would run, and why, without loading the model."
 
@@ -29,18 +31,23 @@ class InspectArgs:
 
 def run(argv: list[str]) -> int:
     """Resolve as ``octavo serve`` would and print the result."""
-    args, report = parse(argv, EngineArgs, InspectArgs, prog="octavo inspect", about=_ABOUT)
+    args, server_args, report = parse(
+        argv, EngineArgs, ServerArgs, InspectArgs, prog="octavo inspect", about=_ABOUT
+    )
     env = read_environment()
+    server = resolve_server(server_args, env)
     draft = load_draft(args, env)
     config = finished(draft)
     if report.json:
-        print(json.dumps(_as_json(config, draft, env), indent=2))
+        print(json.dumps(_as_json(config, server, draft, env), indent=2))
     else:
-        print(_as_text(config, draft, env))
+        print(_as_text(config, server, draft, env))
     return 0
 
 
-def _as_json(config: OctavoConfig, draft: Draft, env: Environment) -> dict[str, Any]:
+def _as_json(
+    config: OctavoConfig, server: ServerConfig, draft: Draft, env: Environment
+) -> dict[str, Any]:
     """The configuration, the plan and the reasons; Any: what JSON can hold."""
     assert draft.memory is not None
     present, absent = present_platforms(env)
@@ -48,6 +55,7 @@ def _as_json(config: OctavoConfig, draft: Draft, env: Environment) -> dict[str, 
     values.pop("notes")
     return {
         "config": values,
+        "server": dict(_server_facts(server)),
         "memory": {
             "limit_bytes": draft.memory.limit_bytes,
             "regions": draft.memory.regions(),
@@ -64,11 +72,13 @@ def _as_json(config: OctavoConfig, draft: Draft, env: Environment) -> dict[str, 
     }
 
 
-def _as_text(config: OctavoConfig, draft: Draft, env: Environment) -> str:
+def _as_text(config: OctavoConfig, server: ServerConfig, draft: Draft, env: Environment) -> str:
+    served = [(name, str(value)) for name, value in _server_facts(server)]
     return "\n\n".join(
         _section(title, rows)
         for title, rows in (
             ("Model", _model_rows(config, draft)),
+            ("Server", served),
             ("Decided", _decided_rows(draft)),
             ("Said", _said_rows(draft)),
             ("Memory", _memory_rows(draft)),
@@ -76,6 +86,16 @@ def _as_text(config: OctavoConfig, draft: Draft, env: Environment) -> str:
         )
         if rows
     )
+
+
+def _server_facts(server: ServerConfig) -> list[tuple[str, str | int]]:
+    """Where it would listen; keys are counted, not shown."""
+    address: list[tuple[str, str | int]] = [("host", server.host), ("port", server.port)]
+    return [
+        *(address if server.uds is None else [("uds", server.uds)]),
+        ("num_api_keys", len(server.api_keys)),
+        ("max_body_bytes", server.max_body_bytes),
+    ]
 
 
 def _section(title: str, rows: list[tuple[str, str]]) -> str:

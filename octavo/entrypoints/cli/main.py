@@ -23,6 +23,8 @@ _COMMANDS = {
 }
 _INTERRUPTED = 130
 _OPERATOR = 2
+_NO_READER = 141
+"""What a shell says of a program that SIGPIPE ended."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,7 +53,7 @@ def _run(command: str, argv: list[str]) -> int:
         return _INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more
-        return 1
+        return _NO_READER
     return int(code or 0)
 
 

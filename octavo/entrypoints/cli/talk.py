@@ -118,7 +118,7 @@ class RemoteTalk:
         Raises:
             OperatorError: nothing answers, or it is no such server.
         """
-        base = url.rstrip("/").removesuffix("/v1")
+        base = base_url(url)
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         try:
             self._client = httpx.Client(
@@ -167,6 +167,12 @@ class RemoteTalk:
             for line in answer.iter_lines():
                 if line.startswith("data: ") and line != "data: [DONE]":
                     yield _piece(msgspec.json.decode(line[6:], type=_Chunk))
+
+
+def base_url(url: str) -> str:
+    """The server of ``url``, which may end in a version and leave out http."""
+    whole = url if "://" in url else f"http://{url}"
+    return whole.rstrip("/").removesuffix("/v1")
 
 
 class _Reaching:
@@ -234,6 +240,8 @@ def _piece(chunk: _Chunk) -> Piece:
 def _refusal(answer: httpx.Response) -> OctavoError:
     try:
         error = answer.json()["error"]
-        return RequestRefused(str(error["message"]), param=error.get("param"))
+        return RequestRefused(
+            str(error["message"]), param=error.get("param"), code=error.get("code")
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
         return OctavoError(f"the server answered {answer.status_code}: {answer.text[:200]!r}")

@@ -50,7 +50,7 @@ def the_platform_decides_the_dtype(draft: Draft) -> Draft:
 def the_context_is_the_models(draft: Draft) -> Draft:
     """Positions beyond what the model was made for give no sensible text."""
     said, longest = draft.args.max_model_len, draft.facts.model.max_model_len
-    require_range("max_model_len", said, 1, MAX_CONTEXT)
+    require_range("max_model_len", said, 2, MAX_CONTEXT)  # a token of a prompt, one of an answer
     if said is None:
         return draft.note("max_model_len", longest, "the model's longest context")
     if said > longest:

@@ -174,6 +174,8 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ("enable-prefix-caching: 1", "enable_prefix_caching=1: must be true or false"),
         ("- a", "must map option names to values"),
         ("1: 2", "must map option names to values"),
+        ("port: 1\nhost: a\nport: 2", "says port twice, again in line 3. Leave one of them."),
+        ("max-model-len: 8\nmax_model_len: 9", "says max_model_len twice, again in line 2"),
         ("a: [", "is no YAML"),
         ("a: !!python/object/apply:os.system [ls]", "is no YAML"),
         ("[" * 600, "is no YAML"),

@@ -158,7 +158,8 @@ def test_limits_of_a_step_follow_each_other() -> None:
     ("said", "match"),
     [
         ({"dtype": "int8"}, "dtype='int8': must be one of auto, float32"),
-        ({"max_model_len": 0}, "max_model_len=0: must be from 1"),
+        ({"max_model_len": 0}, "max_model_len=0: must be from 2"),
+        ({"max_model_len": 1}, "max_model_len=1: must be from 2"),
         ({"seed": -1}, "seed=-1"),
         ({"executor": "ray"}, "must be one of multiproc, uniproc"),
         ({"threads": 0}, "threads=0"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from octavo.config.args import EngineArgs
 from octavo.config.cli import parse
-from octavo.entrypoints.cli.bench_startup import flags, read_phases
+from octavo.entrypoints.cli.bench_startup import flags, json_key, read_phases
 
 ANNOUNCED = """\
 octavo 1 serves tiny at http://127.0.0.1:8000
@@ -45,3 +45,8 @@ def test_flags_say_what_the_arguments_say() -> None:
     )
 
     assert parse(flags(args), EngineArgs, prog="x") == (args,)
+
+
+def test_keys_of_phases_are_words_without_spaces() -> None:
+    assert json_key("command line, model headers") == "command_line_model_headers_s"
+    assert json_key("spawn and hand-over") == "spawn_and_hand_over_s"

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 
 from octavo.entrypoints.cli.main import main
+from octavo.entrypoints.cli.terminal import say
+from octavo.kit.errors import PromptTooLong
 from octavo.testing.fake_llm import FakeLLM
 
 
@@ -120,3 +123,36 @@ def test_complete_wants_a_prompt(
 
     assert main(["complete", "--url", url]) == 2
     assert "prompt" in capsys.readouterr().err
+
+
+def test_a_full_context_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, url: str, llm: FakeLLM, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add = FakeLLM.add
+
+    async def full_at_the_second(llm: FakeLLM, *args: Any, **options: Any) -> object:
+        if llm.prompts:
+            raise PromptTooLong(num_prompt_tokens=10, max_tokens=1, limit=10)
+        return await add(llm, *args, **options)
+
+    monkeypatch.setattr(FakeLLM, "add", full_at_the_second)
+
+    assert chat(monkeypatch, url, "one\ntwo\n") == 0
+
+    error = capsys.readouterr().err
+    assert "the conversation does not fit into the model's context any more" in error
+    assert "/reset begins anew" in error
+
+
+@pytest.mark.parametrize(("is_terminal", "shown"), [(True, "a␛]0;x␇b\n�"), (False, None)])
+def test_a_terminal_gets_no_control_characters(
+    monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool, shown: str | None
+) -> None:
+    text = "a\x1b]0;x\x07b\r\n\x9b"
+    out = io.StringIO()
+    monkeypatch.setattr(out, "isatty", lambda: is_terminal)
+    monkeypatch.setattr("sys.stdout", out)
+
+    say(text)
+
+    assert out.getvalue() == (shown or text)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from octavo.entrypoints.cli.inspect import run
-from octavo.kit.errors import CheckpointError
+from octavo.kit.errors import CheckpointError, ConfigError
 from tests.unit.checkpoint import build
 
 
@@ -22,7 +22,7 @@ def test_the_text_says_what_would_run_and_why(
 
     text = capsys.readouterr().out
     assert [line for line in text.splitlines() if line and line[0] != " "] == [
-        "Model", "Decided", "Said", "Memory", "Installed",
+        "Model", "Server", "Decided", "Said", "Memory", "Installed",
     ]  # fmt: skip
     lines = {
         line.split()[0]: line.split(maxsplit=1)[1] for line in text.splitlines() if "  " in line
@@ -58,3 +58,28 @@ def test_a_model_without_windows_says_nothing_of_them(
 def test_what_cannot_run_is_raised_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError):
         run([str(tmp_path)])
+
+
+def test_flags_and_files_of_the_server_are_shown_too(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "server.yaml"
+    file.write_text("port: 9000\napi-key: hush\n")
+
+    assert run([folder, "--json", "--config", str(file), "--host", "::1"]) == 0
+
+    text = capsys.readouterr().out
+    assert "hush" not in text
+    assert json.loads(text)["server"] == {
+        "host": "::1", "port": 9000, "num_api_keys": 1, "max_body_bytes": 32 << 20,
+    }  # fmt: skip
+
+
+def test_an_unknown_key_of_a_file_points_to_the_help_of_the_command(
+    folder: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "server.yaml"
+    file.write_text("zzz: 9000\n")
+
+    with pytest.raises(ConfigError, match=r"zzz in .*server.yaml: .* See octavo inspect --help\."):
+        run([folder, "--config", str(file)])

@@ -76,13 +76,32 @@ def test_the_package_is_a_command_too() -> None:
     assert done.stdout == f"octavo {__version__}\n"
 
 
-def test_a_reader_that_leaves_ends_the_command_quietly() -> None:
+def test_a_reader_that_leaves_ends_the_command_quietly(url: str) -> None:
     done = subprocess.run(
-        f"{sys.executable} -m octavo inspect --help | head -c 1",
-        shell=True,
+        [
+            "bash",
+            "-c",
+            f"{sys.executable} -m octavo complete --url {url} x | true; exit ${{PIPESTATUS[0]}}",
+        ],
         capture_output=True,
         text=True,
         check=False,
     )
 
     assert done.stderr == ""
+    assert done.returncode == 141
+
+
+@pytest.mark.parametrize("command", [["complete", "-"], ["chat"]])
+def test_input_that_is_not_utf8_is_one_line_and_code_2(command: list[str], url: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "octavo", command[0], "--url", url, *command[1:]],
+        input=b"caf\xe9\n",
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.decode() == (
+        "octavo: standard input is not UTF-8 (byte 0xe9). Convert it, for instance with iconv.\n"
+    )

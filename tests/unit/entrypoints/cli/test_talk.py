@@ -26,6 +26,13 @@ def test_a_url_is_taken_with_or_without_its_version(url: str, llm: FakeLLM, suff
     talk.close()
 
 
+def test_a_url_may_leave_out_http(url: str, llm: FakeLLM) -> None:
+    talk = talk_to(url.removeprefix("http://"))
+
+    assert talk.name == "fake"
+    talk.close()
+
+
 def test_pieces_count_tokens_and_say_how_it_ended(url: str, llm: FakeLLM) -> None:
     talk = talk_to(url)
     pieces = list(talk.complete({"prompt": "ab", "max_tokens": 5}))
