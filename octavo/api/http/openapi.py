@@ -50,13 +50,19 @@ _ANSWERS: dict[str, type[msgspec.Struct]] = {
 }
 
 
+_LIMITED_BY_SERVER = ("top_logprobs", "logprobs", "prompt_logprobs")
+
+
 class Application(FastAPI):
     """FastAPI with the document below; its own knows neither our bodies nor our answers."""
 
     def openapi(self) -> dict[str, Any]:
         """The document, made at its first use."""
         if self.openapi_schema is None:
-            self.openapi_schema = _document(self)
+            document = _document(self)
+            if (service := getattr(self.state, "service", None)) is not None:
+                _limit(document, service.config.frontend.max_logprobs)
+            self.openapi_schema = document
         return self.openapi_schema
 
 
@@ -80,6 +86,17 @@ def _document(app: FastAPI) -> dict[str, Any]:
         for operation in operations.values():
             _complete(operation, _BODIES.get(path), _ANSWERS.get(path))
     return document
+
+
+def _limit(document: dict[str, Any], max_logprobs: int) -> None:
+    """Put in the bounds that the operator has set."""
+    schemas = document["components"]["schemas"]
+    for request in (ChatCompletionRequest, CompletionRequest):
+        for name in _LIMITED_BY_SERVER:
+            described = schemas[request.__name__]["properties"].get(name, {})
+            for kind in described.get("anyOf", ()):
+                if kind.get("type") == "integer":
+                    kind["maximum"] = max_logprobs
 
 
 def _complete(

@@ -28,6 +28,7 @@ from octavo.api.http.schema.messages import conversation
 from octavo.api.http.schema.openai import ChatCompletionRequest
 from octavo.api.http.service import ReadyDep, Service, served_name
 from octavo.api.http.sse import DONE, EventStream, event, unless_gone
+from octavo.kit.errors import RequestRefused
 
 router = APIRouter()
 ChatBody = Annotated[ChatCompletionRequest, Depends(body(ChatCompletionRequest))]
@@ -47,6 +48,7 @@ async def create_chat_completion(chat: ChatBody, service: ReadyDep, request: Req
 
 
 async def _admit(chat: ChatCompletionRequest, service: Service, head: Head) -> Admitted:
+    _check_top_logprobs(chat, service.config.frontend.max_logprobs)
     wants_turn = chat.add_generation_prompt
     text = await service.render_chat(
         conversation(chat.messages),
@@ -63,6 +65,16 @@ async def _admit(chat: ChatCompletionRequest, service: Service, head: Head) -> A
         priority=chat.priority,
         cache_salt=chat.cache_salt,
     )
+
+
+def _check_top_logprobs(chat: ChatCompletionRequest, limit: int) -> None:
+    """Refuse by OpenAI's name what the frontend would refuse as ``logprobs``."""
+    if chat.top_logprobs is not None and chat.top_logprobs > limit:
+        raise RequestRefused(
+            f"top_logprobs={chat.top_logprobs}: must be an integer from 0 to {limit}.",
+            param="top_logprobs",
+            code="invalid_value",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def checked(validate: Callable[[object], T], value: object, *, at: str = "") -> 
     try:
         return validate(value)
     except ValidationError as error:
-        raise _refusal(error.errors(include_url=False)[0], at) from None
+        raise _refusal(_first(error.errors(include_url=False)), at) from None
 
 
 def field_path(location: tuple[int | str, ...]) -> str:
@@ -68,9 +68,30 @@ def shown(value: object) -> str:
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."
 
 
+def _first(errors: list[ErrorDetails]) -> ErrorDetails:
+    """The first error; of a text or list, the one of the kind that was given."""
+    first = errors[0]
+    if _is_of_text(first) and isinstance(first["input"], list) and len(errors) > 1:
+        return errors[1]
+    return first
+
+
+def _is_of_text(error: ErrorDetails) -> bool:
+    """Whether the error is about one alternative of a text or list."""
+    return bool(error["loc"]) and error["loc"][-1] == "str"
+
+
+def _is_field(step: int | str) -> bool:
+    """False for the names that pydantic gives to the alternatives of a field."""
+    return isinstance(step, int) or not (step == "str" or step.startswith("list["))
+
+
 def _refusal(error: ErrorDetails, at: str) -> RequestRefused:
-    field = field_path((at, *error["loc"]) if at else error["loc"])
+    location = tuple(filter(_is_field, error["loc"]))
+    field = field_path((at, *location) if at else location)
     wanted = _WANTED.get(error["type"])
+    if wanted and error["type"] == "string_type" and _is_of_text(error):
+        wanted += " or a list"
     bounds = {name: _bound(value) for name, value in error.get("ctx", {}).items()}
     text = wanted.format(**bounds) if wanted else error["msg"].lower()
     given = "" if error["type"] == "missing" else f"={shown(error['input'])}"

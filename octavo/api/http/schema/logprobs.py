@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from octavo.api.frontend.outputs import Logprob
 from octavo.api.http.schema.answers import (
@@ -48,6 +49,10 @@ class CompletionColumns:
 
     num_top: int
     offset: int = 0
+    _characters: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("ignore")
+    )
+    """Counts a character that several tokens spell once, and at its last one."""
 
     def take(self, positions: Sequence[Position | str]) -> CompletionLogprobs:
         """Columns of the next tokens. A text stands for a token without a log-probability."""
@@ -59,16 +64,16 @@ class CompletionColumns:
     def _append(self, columns: CompletionLogprobs, position: Position | str) -> None:
         columns.text_offset.append(self.offset)
         if isinstance(position, str):
-            text = position
+            text, spelled = position, position.encode("utf-8", "replace")
             columns.token_logprobs.append(None)
             columns.top_logprobs.append(None)
         else:
             chosen = next(iter(position.values()))
-            text = chosen.decoded_token
+            text, spelled = chosen.decoded_token, chosen.token_bytes
             columns.token_logprobs.append(_finite(chosen.logprob))
             columns.top_logprobs.append(_by_text(position, chosen, self.num_top))
         columns.tokens.append(text)
-        self.offset += len(text)
+        self.offset += len(self._characters.decode(spelled))
 
 
 def _chat_position(position: Position, num_top: int) -> TokenLogprob:

@@ -6,6 +6,16 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
+from octavo.api.frontend.bounds import (
+    MAX_BAD_WORD_CHARS,
+    MAX_BAD_WORDS,
+    MAX_LOGIT_BIAS,
+    MAX_N,
+    MAX_SALT_CHARS,
+    MAX_STOP_CHARS,
+    MAX_STOP_STRINGS,
+    MAX_STOP_TOKENS,
+)
 from octavo.api.frontend.params import OutputKind, SamplingParams
 from octavo.api.http.schema.messages import ChatTurn
 from octavo.api.http.schema.prompts import TextOrTokens, checked_prompts
@@ -15,6 +25,9 @@ Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 TokenId = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Length = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Name = Annotated[str, Field(max_length=1024)]
+Stop = Annotated[str, Field(max_length=MAX_STOP_CHARS)]
+BadWord = Annotated[str, Field(max_length=MAX_BAD_WORD_CHARS)]
+Bias = Annotated[float, Field(ge=-100, le=100)]
 Flag = bool
 
 _LATER = "is not supported by this version"
@@ -79,22 +92,22 @@ class GenerationRequest(BaseModel):
     refusals: ClassVar[dict[str, str]] = _SHARED_REFUSALS
 
     model: Name | None = None
-    n: Annotated[int, Field(ge=1, le=128)] = 1
-    best_of: Annotated[int, Field(ge=1, le=128)] | None = None
+    n: Annotated[int, Field(ge=1, le=MAX_N)] = 1
+    best_of: Annotated[int, Field(ge=1, le=MAX_N)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     min_tokens: Length = 0
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=-1, le=2**31 - 1)] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    repetition_penalty: Annotated[float, Field(gt=0, le=100)] | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] = 0.0
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] = 0.0
-    logit_bias: Annotated[dict[str, Annotated[float, Field(ge=-100, le=100)]], Field()] = {}
-    bad_words: Annotated[list[Name], Field(max_length=1024)] = []
+    logit_bias: Annotated[dict[str, Bias], Field(max_length=MAX_LOGIT_BIAS)] = {}
+    bad_words: Annotated[list[BadWord], Field(max_length=MAX_BAD_WORDS)] = []
     allowed_token_ids: Annotated[list[TokenId], Field(max_length=2**20)] | None = None
-    stop: Annotated[list[Name], Field(max_length=64)] = []
-    stop_token_ids: Annotated[list[TokenId], Field(max_length=1024)] = []
+    stop: Annotated[list[Stop], Field(max_length=MAX_STOP_STRINGS)] = []
+    stop_token_ids: Annotated[list[TokenId], Field(max_length=MAX_STOP_TOKENS)] = []
     include_stop_str_in_output: Flag = False
     ignore_eos: Flag = False
     skip_special_tokens: Flag = True
@@ -102,7 +115,7 @@ class GenerationRequest(BaseModel):
     truncate_prompt_tokens: Annotated[int, Field(ge=-1, le=2**31 - 1)] | None = None
     prompt_logprobs: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     priority: Int32 = 0
-    cache_salt: Name = ""
+    cache_salt: Annotated[str, Field(max_length=MAX_SALT_CHARS)] = ""
     stream: Flag = False
     stream_options: StreamOptions = StreamOptions()
     user: Annotated[str, Field(max_length=4096)] = ""

@@ -4,6 +4,12 @@ import httpx
 import openai
 import pytest
 
+from octavo.api.frontend.bounds import (
+    MAX_BAD_WORD_CHARS,
+    MAX_LOGIT_BIAS,
+    MAX_STOP_CHARS,
+    MAX_STOP_STRINGS,
+)
 from octavo.api.http.openapi import Application
 from octavo.testing.fake_llm import FakeLLM
 from tests.unit.api.http.conftest import Serve
@@ -170,3 +176,48 @@ def test_a_request_after_the_engines_death_is_a_503_that_says_why(
     assert "out of memory" in refusal(answer)["message"]
     assert client.get("/health").status_code == 503
     assert client.get("/ready").json()["reason"] == "out of memory"
+
+
+def test_the_document_has_the_bounds_that_are_enforced(client: httpx.Client, llm: FakeLLM) -> None:
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    chat = schemas["ChatCompletionRequest"]["properties"]
+
+    assert chat["stop"]["items"]["maxLength"] == MAX_STOP_CHARS
+    assert chat["stop"]["maxItems"] == MAX_STOP_STRINGS
+    assert chat["bad_words"]["items"]["maxLength"] == MAX_BAD_WORD_CHARS
+    assert chat["logit_bias"]["maxProperties"] == MAX_LOGIT_BIAS
+    assert chat["repetition_penalty"]["anyOf"][0]["minimum"] == 0.01
+    limit = llm.config.frontend.max_logprobs
+    assert chat["top_logprobs"]["anyOf"][0]["maximum"] == limit
+    plain = schemas["CompletionRequest"]["properties"]
+    assert plain["logprobs"]["anyOf"][0]["maximum"] == limit
+
+
+def test_top_logprobs_and_logit_bias_are_refused_by_their_names(
+    client: httpx.Client, llm: FakeLLM
+) -> None:
+    limit = llm.config.frontend.max_logprobs
+    many = {str(token_id): 1.0 for token_id in range(MAX_LOGIT_BIAS + 1)}
+
+    tops = client.post(
+        "/v1/chat/completions", json=CHAT | {"logprobs": True, "top_logprobs": limit + 1}
+    )
+    biased = client.post("/v1/chat/completions", json=CHAT | {"logit_bias": many})
+
+    assert refusal(tops)["param"] == "top_logprobs"
+    assert f"to {limit}" in refusal(tops)["message"]
+    assert refusal(biased)["param"] == "logit_bias"
+    assert f"{len(many)} items: must have at most {MAX_LOGIT_BIAS}" in refusal(biased)["message"]
+
+
+def test_every_refusal_has_a_code_that_is_a_text(client: httpx.Client, llm: FakeLLM) -> None:
+    llm.refused_prompt = "no"
+
+    answers = [
+        client.get("/v1/nothing"),
+        client.get("/v1/completions"),
+        client.post("/v1/completions", json={"prompt": "no"}),
+    ]
+
+    codes = [refusal(answer)["code"] for answer in answers]
+    assert codes == ["not_found", "method_not_allowed", "invalid_value"]
