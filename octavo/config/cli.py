@@ -113,7 +113,7 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known(self, words: list[str]) -> dict[str, Any]:
         """Parse, and name the nearest flag for one that is not known."""
-        known, unknown = self.parse_known_args(words)
+        known, unknown = self.parse_known_intermixed_args(words)
         if unknown:
             flags = list(self._option_string_actions)
             word = next((word for word in unknown if word.startswith("-")), unknown[0])

@@ -16,6 +16,9 @@ from octavo.kit.errors import CheckpointError, ConfigError, RequestRefused
 MAX_TEMPLATE_CHARS = 1 << 20
 MAX_RENDER_S = 10.0
 
+_NO_TEMPLATE = (jinja2.TemplateError, RecursionError, SyntaxError, ValueError, MemoryError)
+"""jinja2's errors, and those of Python's compiler, to which it hands deep or odd nesting."""
+
 Json = Any  # Any: JSON of the request, as the template sees it
 
 
@@ -37,7 +40,7 @@ class ChatTemplate:
         try:
             tree = environment.parse(text)
             self._template = environment.from_string(tree)
-        except (jinja2.TemplateError, RecursionError) as error:
+        except _NO_TEMPLATE as error:
             raise RequestRefused(
                 f"chat_template is no template that octavo can run: {_explain(error)}",
                 param="chat_template",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass, fields
+from dataclasses import field as declared
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,14 @@ class OtherArgs:
     ids: tuple[int, ...] = ()
     """Some ids."""
     bare: str = "x"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextArgs:
+    """A text and how many."""
+
+    text: str | None = declared(default=None, metadata={"positional": True})
+    count: int = 1
 
 
 def engine(*argv: str) -> EngineArgs:
@@ -67,6 +76,8 @@ def test_the_model_may_stand_alone_before_and_between_flags() -> None:
     assert engine("m").model == engine("--model", "m").model == "m"
     assert engine("--seed", "1", "m", "--threads", "2") == EngineArgs(model="m", seed=1, threads=2)
     assert engine("m", "--model", "m").model == "m"
+    made = parse(["m", "--count", "2", "text"], EngineArgs, TextArgs, prog="p")
+    assert made == (EngineArgs(model="m"), TextArgs(text="text", count=2))
     assert "was given twice, the other is 'a'" in refusal("a", "--model", "b")
 
 

@@ -275,3 +275,10 @@ def test_a_broken_template_of_a_request_is_the_clients_to_mend() -> None:
 
     with pytest.raises(RequestRefused, match="chat_template is no template"):
         templates.find("{% if %}", has_tools=False)
+
+
+def test_blocks_too_deep_for_the_compiler_are_refused_as_no_template() -> None:
+    deep = "{% for a in messages %}" * 30 + "{% endfor %}" * 30
+
+    with pytest.raises(RequestRefused, match="chat_template is no template"):
+        ChatTemplate(deep, {})
