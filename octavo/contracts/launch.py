@@ -29,6 +29,14 @@ class Reached(Message, frozen=True):
     point: str
 
 
+class Serving(Message, frozen=True):
+    """Requests are answered from now on."""
+
+    ready: EngineReady
+    has_chat: bool
+    """There is a chat template, so messages are taken."""
+
+
 class Draining(Message, frozen=True):
     """The API process takes nothing new and waits for ``num_requests``."""
 
@@ -43,4 +51,4 @@ class ChildFailed(Message, frozen=True):
 
 
 ChildOrder = StartChild | Drain
-ChildNews = Reached | EngineReady | Draining | ChildFailed
+ChildNews = Reached | Serving | Draining | ChildFailed

@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 
 from octavo.config.frontend import ServerConfig
+from octavo.contracts.launch import Serving
 from octavo.contracts.output import EngineReady
 
 _QUESTION = "What is the capital of Japan?"
+_BEGINNING = "The capital of Japan is"
 
 
 class StartClock:
@@ -40,9 +42,10 @@ class StartClock:
 
 
 def announcement(
-    ready: EngineReady, server: ServerConfig, *, address: str, model: str, clock: StartClock
+    serving: Serving, server: ServerConfig, *, address: str, model: str, clock: StartClock
 ) -> str:
     """The text for standard output."""
+    ready = serving.ready
     phases = clock.phases(ready)
     width = max(len(name) for name, _ in phases)
     lines = [
@@ -54,7 +57,7 @@ def announcement(
         *(f"  {name:<{width}}  {duration:6.2f} s" for name, duration in phases),
         "",
         "Try it:",
-        "  " + curl_line(server, address=address, model=model),
+        "  " + curl_line(server, address=address, model=model, has_chat=serving.has_chat),
         "",
     ]
     return "\n".join(lines)
@@ -78,15 +81,18 @@ def address_of(listener: socket.socket, server: ServerConfig) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def curl_line(server: ServerConfig, *, address: str, model: str) -> str:
-    """A line for a shell that asks the model something."""
-    message = {"role": "user", "content": _QUESTION}
-    body = json.dumps({"model": model, "messages": [message], "temperature": 0})
+def curl_line(server: ServerConfig, *, address: str, model: str, has_chat: bool = True) -> str:
+    """A line for a shell that asks the model something, in a way that it understands."""
+    asked: dict[str, object] = {"messages": [{"role": "user", "content": _QUESTION}]}
+    path = "/v1/chat/completions"
+    if not has_chat:
+        asked, path = {"prompt": _BEGINNING}, "/v1/completions"
+    body = json.dumps({"model": model, **asked, "temperature": 0})
     parts = ["curl"]
     if server.uds is not None:
         parts += ["--unix-socket", shlex.quote(str(Path(server.uds).absolute()))]
         address = "http://localhost"
-    parts.append(shlex.quote(f"{address}/v1/chat/completions"))
+    parts.append(shlex.quote(address + path))
     parts += ["-H", "'Content-Type: application/json'"]
     if server.api_keys:
         parts += ["-H", '"Authorization: Bearer $OCTAVO_API_KEY"']

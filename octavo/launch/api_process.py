@@ -15,7 +15,7 @@ from octavo.api.frontend.async_llm import AsyncLLM
 from octavo.api.http.app import build_app
 from octavo.api.http.protocol import BoundedHttp
 from octavo.contracts.codec import Codec
-from octavo.contracts.launch import ChildFailed, Drain, Draining, Reached, StartChild
+from octavo.contracts.launch import ChildFailed, Drain, Draining, Reached, Serving, StartChild
 from octavo.contracts.request import FrontendMessage, Shutdown
 from octavo.kit.errors import OctavoError
 from octavo.launch.processes import Parent, run_child
@@ -65,7 +65,7 @@ async def _serve(parent: Parent, start: StartChild, listener: socket.socket) -> 
 
 async def _report_ready(llm: AsyncLLM, parent: Parent) -> None:
     with contextlib.suppress(OctavoError):  # the engine process tells the root itself
-        parent.tell(await llm.start())
+        parent.tell(Serving(await llm.start(), llm.has_chat))
 
 
 class HttpServer(uvicorn.Server):

@@ -7,8 +7,7 @@ from typing import TextIO
 
 from octavo.config.frontend import ServerConfig
 from octavo.config.octavo import OctavoConfig
-from octavo.contracts.launch import Draining, Reached, StartChild
-from octavo.contracts.output import EngineReady
+from octavo.contracts.launch import Draining, Reached, Serving, StartChild
 from octavo.launch.announce import StartClock, address_of, announcement, waiting
 from octavo.launch.listening import listen, stop_listening
 from octavo.launch.processes import Process
@@ -34,11 +33,11 @@ def serve(config: OctavoConfig, server: ServerConfig, out: TextIO | None = None)
         address = address_of(listener, server)
         order = StartChild(config, server, rendezvous.path)
 
-        def tell(news: Reached | EngineReady | Draining) -> None:
+        def tell(news: Reached | Serving | Draining) -> None:
             match news:
                 case Reached():
                     clock.reached(news.point)
-                case EngineReady():
+                case Serving():
                     text = announcement(news, server, address=address, model=model, clock=clock)
                     _say(out or sys.stdout, text)
                 case Draining():

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from select import select
 
-from octavo.contracts.launch import ChildFailed, Drain, Draining, Reached
-from octavo.contracts.output import EngineReady
+from octavo.contracts.launch import ChildFailed, Drain, Draining, Reached, Serving
 from octavo.kit.errors import EngineDied, OctavoError, OperatorError
 from octavo.launch.processes import Process
 
@@ -38,7 +37,7 @@ class Supervisor:
         *,
         grace_s: float,
         on_drain: Callable[[], None],
-        on_news: Callable[[Reached | EngineReady | Draining], None],
+        on_news: Callable[[Reached | Serving | Draining], None],
     ) -> None:
         self._api = api
         self._engine = engine
@@ -85,9 +84,9 @@ class Supervisor:
         match process.news():
             case Reached() as reached:
                 self._on_news(reached)
-            case EngineReady() as ready:
+            case Serving() as serving:
                 self._is_ready = True
-                self._on_news(ready)
+                self._on_news(serving)
             case Draining() as draining:
                 if self._cause is None:
                     self._on_news(draining)

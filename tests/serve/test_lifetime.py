@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -43,6 +45,27 @@ def test_the_curl_line_works(served: Server) -> None:
     )
 
     assert b'"chat.completion"' in answer.stdout
+
+
+def test_the_curl_line_works_for_a_model_without_a_chat_template(
+    tiny_model: str, tmp_path: Path, start_server: StartServer
+) -> None:
+    plain = tmp_path / "plain"
+    shutil.copytree(tiny_model, plain)
+    for file in plain.glob("chat_template*"):
+        file.unlink()
+    config = plain / "tokenizer_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"chat_template": None}))
+    server = start_server(str(plain))
+    server.await_ready()
+    while not (lines := [line for line in server.out if line.lstrip().startswith("curl")]):
+        time.sleep(0.02)
+
+    answer = subprocess.run(
+        ["sh", "-c", lines[0]], capture_output=True, timeout=ANSWER_TIMEOUT_S, check=True
+    )
+
+    assert b'"text_completion"' in answer.stdout
 
 
 def test_the_phases_of_the_start_are_told(served: Server) -> None:
@@ -104,6 +127,7 @@ def test_sigterm_lets_running_requests_finish_and_takes_no_new_ones(
 
     assert "data: [DONE]" in texts
     assert sum('"text"' in line for line in texts) > 100
+    assert [line for line in server.errors if line.startswith("stopping: waiting for 1 request,")]
     assert server.finish() == 0
     assert not any(map(is_running, pids.values()))
 

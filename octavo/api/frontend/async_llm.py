@@ -71,6 +71,11 @@ class AsyncLLM:
         return await asyncio.shield(self._started)
 
     @property
+    def has_chat(self) -> bool:
+        """There is a chat template, so messages can be rendered."""
+        return self._templates.has_default
+
+    @property
     def is_ready(self) -> bool:
         """Requests are taken."""
         return self.ready is not None and self.is_alive

@@ -138,6 +138,11 @@ class ChatTemplates:
                 f"the model's chat template {reason}. {fix}, with --chat-template."
             ) from None
 
+    @property
+    def has_default(self) -> bool:
+        """A request needs to bring none."""
+        return "default" in self._compiled
+
     def find(self, text: str | None, *, has_tools: bool) -> ChatTemplate:
         """The template for a request.
 

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from octavo.contracts.launch import ChildFailed, Drain, Draining, Reached, StartChild
+from octavo.contracts.launch import ChildFailed, Drain, Draining, Reached, Serving, StartChild
 from octavo.contracts.output import EngineReady
 from octavo.kit.errors import CheckpointError
 from octavo.launch.processes import Parent, run_child
@@ -40,7 +40,7 @@ def _act(name: str, parent: Parent, start: StartChild) -> ChildFailed | None:
             if name == "api":
                 parent.tell(Draining(3))
         elif what == "ready":
-            parent.tell(READY)
+            parent.tell(Serving(READY, has_chat=True))
         else:
             _misbehave(what)
     return None

@@ -6,8 +6,7 @@ import socket
 import sys
 
 from octavo.config.frontend import ServerConfig
-from octavo.contracts.launch import Drain, Draining, Reached, StartChild
-from octavo.contracts.output import EngineReady
+from octavo.contracts.launch import Drain, Draining, Reached, Serving, StartChild
 from octavo.kit.errors import EngineDied, OperatorError
 from octavo.launch.processes import Process
 from octavo.launch.supervisor import Supervisor, arriving_signals
@@ -21,12 +20,12 @@ def say(*words: object) -> None:
     sys.stdout.flush()
 
 
-def tell(news: Reached | EngineReady | Draining) -> None:
+def tell(news: Reached | Serving | Draining) -> None:
     match news:
         case Reached():
             say("reached", news.point)
-        case EngineReady():
-            say("ready", news.num_blocks)
+        case Serving():
+            say("ready", news.ready.num_blocks)
         case Draining():
             say("draining", news.num_requests)
 

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import replace
 
 from octavo.config.frontend import ServerConfig
+from octavo.contracts.launch import Serving
 from octavo.contracts.output import EngineReady
 from octavo.launch.announce import StartClock, address_of, announcement, curl_line, waiting
 from octavo.launch.listening import listen
@@ -50,7 +51,9 @@ def test_the_announcement_has_address_phases_and_notes() -> None:
     clock.reached("imports")
     clock.reached("http")
 
-    text = announcement(READY, SERVER, address="http://h:1", model="m", clock=clock)
+    text = announcement(
+        Serving(READY, has_chat=True), SERVER, address="http://h:1", model="m", clock=clock
+    )
 
     assert "serves m at http://h:1" in text
     assert "KV cache 128 tokens" in text
@@ -65,3 +68,15 @@ def test_the_wait_at_the_end_is_one_line_with_its_bound() -> None:
         "stopping: waiting for 1 request, up to 30 s; Ctrl-C again ends at once\n"
     )
     assert "2 requests, up to 2.5 s" in waiting(2, 2.5)
+
+
+def test_a_model_without_a_chat_template_is_asked_to_continue_a_text() -> None:
+    serving = Serving(READY, has_chat=False)
+
+    text = announcement(serving, SERVER, address="http://h:1", model="m", clock=StartClock())
+
+    [line] = [line for line in text.splitlines() if line.lstrip().startswith("curl")]
+    words = shlex.split(line)
+    assert words[1] == "http://h:1/v1/completions"
+    assert json.loads(words[words.index("-d") + 1])["prompt"]
+    assert "chat" not in line
