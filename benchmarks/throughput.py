@@ -13,6 +13,7 @@ import argparse
 import random
 from pathlib import Path
 
+import octavo.device  # noqa: F401 (before torch: it lets idle threads sleep)
 import torch
 
 from benchmarks.measure import alternate
