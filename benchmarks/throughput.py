@@ -13,7 +13,6 @@ import argparse
 import random
 from pathlib import Path
 
-import octavo.device  # noqa: F401 (before torch: it lets idle threads sleep)
 import torch
 
 from benchmarks.measure import alternate
