@@ -50,7 +50,7 @@ def test_phases_of_a_start_add_up_to_the_whole(
     ]
     assert len(phases) >= 4
     assert sum(phases) == pytest.approx(result["total_s"])
-    assert result["first token_s"] > 0
+    assert result["first_token_s"] > 0
 
 
 @pytest.mark.slow
